@@ -12,7 +12,7 @@ from tests import frames, simulated
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import LONGEST_LABEL
 from thinwire.report import report, simulated_tables
-from thinwire.report.figures import comparisons, lines, scores, steps, style, times_map, traffic
+from thinwire.report.figures import comparisons, lines, looks, scores, steps, style, times_map, traffic
 from thinwire.report.figures import rates as over_rates
 from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
 from thinwire.report.figures.lines import End, apart
@@ -268,9 +268,9 @@ def test_the_width_is_that_of_the_drawn_text():
 
 
 def test_a_label_has_the_colour_of_the_known_one_that_it_begins_with():
-    assert style.look("daso_blocking").colour == style.look("daso").colour
+    assert looks.look("daso_blocking").colour == looks.look("daso").colour
 
 
 def test_the_looks_of_the_projects_methods_differ_without_colour():
-    found = [(look.marker, str(look.dash)) for look in style._KNOWN.values()]
+    found = [(look.marker, str(look.dash)) for look in looks._KNOWN.values()]
     assert len(set(found)) == len(found)

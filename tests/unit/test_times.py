@@ -9,10 +9,9 @@ import pytest
 from tests.simulated import row, rows, table_of_times
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.report.figures.rates import faster_between
 from thinwire.report.rows import times
 from thinwire.report.rows.comparisons import speed_ups
-from thinwire.report.rows.quantities import steps_to_target
+from thinwire.report.rows.quantities import faster_between, steps_to_target
 from thinwire.simulation import simulated_file
 
 BASELINES = ["ssgd", "ssgd_bf16"]

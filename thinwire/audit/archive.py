@@ -20,12 +20,7 @@ from thinwire.base.errors import UserError, quoted
 from thinwire.base.files import aside, writing
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells, cells_as_it_ran
-from thinwire.publish.page import page
-from thinwire.publish.paper import paper
 from thinwire.records.record import FILES, RUN
-from thinwire.report import times_report
-from thinwire.report.claims import table as claims
-from thinwire.report.report import report
 from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC
 from thinwire.report.rows.collect import collect_cells
 from thinwire.simulation import simulated_file, times_file
@@ -192,6 +187,13 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     Raises:
         UserError: a file is missing, damaged or changed.
     """
+    # Only here, because what draws takes seconds to import, and `thinwire verify` reads archives, too.
+    from thinwire.publish.page import page
+    from thinwire.publish.paper import paper
+    from thinwire.report import times_report
+    from thinwire.report.claims import table as claims
+    from thinwire.report.report import report
+
     suites = archived(reference)
     with unpacked(reference) as view:
         _collect(reference, view)

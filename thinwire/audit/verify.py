@@ -214,17 +214,21 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
     """What is wrong with claims, page and paper, in a sentence each. The collected files must be sound."""
     if not any((results / name).exists() for name in (CLAIMS, CLAIMS_TEXT, PAGE, PAPER)):
         return
-    # Only here, because what draws takes a second to import.
+    # Only here, because what makes these files takes seconds to import.
     from thinwire.publish.page import page
-    from thinwire.publish.paper import paper
     from thinwire.report.claims import table
+
+    def pdf(results: Path) -> bytes:
+        from thinwire.publish.paper import paper
+
+        return paper.pdf(results)
 
     # The command that writes each file, and what it writes.
     made: dict[str, tuple[str, Callable[[Path], bytes]]] = {
         CLAIMS: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
         CLAIMS_TEXT: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
         PAGE: ("page", lambda results: page.html(results).encode()),
-        PAPER: ("paper", paper.pdf),
+        PAPER: ("paper", pdf),
     }
     for name, (command, make) in made.items():
         path = results / name

@@ -88,7 +88,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return read_json_and_digest(path)[0]
 
 
-def read_json_and_digest(path: Path) -> tuple[dict[str, object], str]:
+def read_json_and_digest(path: Path) -> tuple[dict[str, Any], str]:
     """Return what `write_json` has written, and its digest; errors are those of `read_json`."""
     with reading(path):
         try:

@@ -26,7 +26,6 @@ from thinwire.publish.page import without_data
 from thinwire.publish.page.runs import cell_names, colours, columns, joined, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
-from thinwire.report.figures.rates import faster_between
 from thinwire.report.report_files import CLAIMS, FEWEST_REPETITIONS, PAGE, require_times_as_used
 from thinwire.report.rows.collect import (
     read_curves,
@@ -36,6 +35,7 @@ from thinwire.report.rows.collect import (
     task_of_runs,
     with_engine_names,
 )
+from thinwire.report.rows.quantities import faster_between
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import note, own_recipes, partitions_note
 from thinwire.simulation import simulated_file

@@ -13,7 +13,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
-from thinwire.report.figures.style import look
+from thinwire.report.figures.looks import look
 from thinwire.report.report_files import COLLECTED, require_as_made, table_digits
 
 # Columns whose labels may look like numbers.
@@ -103,8 +103,8 @@ def read_runs(
         listed = [*digests.read_json(results / COLLECTED)["records"].items()]
         for place, digest in (listed[i] for i in collected.index):
             path = results / place
-            made = digests.read_json(path)
-            if digests.of_object(made) != digest:
+            made, now = digests.read_json_and_digest(path)
+            if now != digest:
                 raise digests.Damaged(f"{path} is not the record that was collected")
             provenance = made["provenance"]
             origin = json.dumps(_origin(provenance))

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from matplotlib.typing import ColorType
 from scipy.optimize import isotonic_regression
 
-from thinwire.report.figures import style
+from thinwire.report.figures import looks, style
 from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
 
 POINTS = 6.0  # size of the font
@@ -154,7 +154,7 @@ def line_look(method: str, strong: Collection[str], baselines: Collection[str]) 
     if method not in strong:
         return {"label": method, **_WEAK}
     thick = method in baselines
-    look = style.look(method, thick)
+    look = looks.look(method, thick)
     return {
         "label": method,
         "color": look.colour,

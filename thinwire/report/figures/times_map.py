@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from thinwire.report.figures import style
+from thinwire.report.figures import looks, style
 from thinwire.report.figures.fitted_text import shortened
 from thinwire.report.figures.style import finish, legend
 from thinwire.report.report_files import fixed
@@ -86,7 +86,7 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
         axes.set_title(title, fontsize=_POINTS + 1)
     figure.supxlabel("Gbit/s of a node's link", fontsize=_POINTS + 1)
     methods = list(dict.fromkeys(told))
-    handles = [Patch(facecolor=style.look(method).colour) for method in methods]
+    handles = [Patch(facecolor=looks.look(method).colour) for method in methods]
     states_shown = [Patch(**look) for look in _STATES.values()]
     legend(figure, [*handles, *states_shown], [*methods, *_STATES])
     note = (
@@ -120,7 +120,7 @@ def _panel(axes: Axes, best: pd.DataFrame, rates: list[float], workers: list[int
 def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
     """Draw the cell of a method that is faster than SSGD."""
     x, y = corner
-    colour = style.look(method).colour
+    colour = looks.look(method).colour
     box = None
     match accuracy:
         case Known.SAME:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from thinwire.report.figures.rates import faster_between
 from thinwire.report.rows.fastest_methods import PLACE
+from thinwire.report.rows.quantities import faster_between
 
 Row = dict[str, object]
 _CLUSTER = [column for column in PLACE if column not in ("rate_gbit_per_second", "latency_seconds")]

@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestPower
 
 LEVEL = 0.05
 POWER = 0.8
@@ -90,10 +88,10 @@ def t_tests(differences: NDArray[np.float64], margin: float) -> Tests:
         differences: of shape [..., n], n >= 2, not all equal in a sample.
         margin: as in `compare`.
     """
-    test = stats.ttest_1samp(differences, 0.0, axis=-1)
+    test = scipy.stats.ttest_1samp(differences, 0.0, axis=-1)
     interval = test.confidence_interval(1 - LEVEL)
-    above = stats.ttest_1samp(differences, -margin, axis=-1, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, margin, axis=-1, alternative="less").pvalue
+    above = scipy.stats.ttest_1samp(differences, -margin, axis=-1, alternative="greater").pvalue
+    below = scipy.stats.ttest_1samp(differences, margin, axis=-1, alternative="less").pvalue
     return Tests(
         mean=differences.mean(axis=-1),
         sd=differences.std(axis=-1, ddof=1),
@@ -111,6 +109,9 @@ def detectable_in_sd(n: int) -> float:
 
     It is two-sided at 5 % and finds this difference with a probability of 80 %.
     """
+    # Only here, because it takes a second to import, and most commands compare nothing.
+    from statsmodels.stats.power import TTestPower
+
     found = TTestPower().solve_power(nobs=n, alpha=LEVEL, power=POWER, alternative="two-sided")
     return float(found)
 
@@ -126,7 +127,7 @@ def _of_equal_differences(n: int, difference: float, margin: float, resolution: 
         return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0, 0.0)
     sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
     error = sd / math.sqrt(n)
-    t = stats.t(n - 1)
+    t = scipy.stats.t(n - 1)
     half = float(t.ppf(1 - LEVEL / 2)) * error
     above = float(t.sf((difference + margin) / error))
     below = float(t.cdf((difference - margin) / error))
@@ -158,12 +159,14 @@ def of_mean(values: pd.Series, further: int, level: float) -> tuple[float, float
     n, mean = len(values), float(values.mean())
     if n < 2:
         return -math.inf, math.inf
-    half = stats.t.ppf(1 - level / 2, n - 1) * values.std(ddof=1) * math.sqrt(1 / n + 1 / further)
+    half = scipy.stats.t.ppf(1 - level / 2, n - 1) * values.std(ddof=1) * math.sqrt(1 / n + 1 / further)
     return mean - half, mean + half
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """The corrected p-values, in the same order; NaN stays NaN and does not count."""
+    from statsmodels.stats.multitest import multipletests
+
     known = [p for p in p_values if not math.isnan(p)]
     corrected = iter(multipletests(known, method="holm")[1] if known else [])
     return [math.nan if math.isnan(p) else float(next(corrected)) for p in p_values]
