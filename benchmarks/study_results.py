@@ -15,7 +15,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import scores, style
+from thinwire.report.figures import scores, style, times_map
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
@@ -23,6 +23,7 @@ from thinwire.report.tables import numbers
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
 AGAINST_BYTES = f"{SUITE}_{report_files.against_bytes(CLASSIFICATION)}.png"
+MAP = f"{times_map.MAP}.png"
 PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
@@ -44,7 +45,7 @@ def table() -> str:
 
 
 def draw(folder: Path) -> None:
-    """Write the two figures into a folder."""
+    """Write the three figures into a folder."""
     curves = _largest(read_curves(committed_tables.FOLDER, SUITE, CLASSIFICATION))
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
@@ -53,6 +54,7 @@ def draw(folder: Path) -> None:
         shutil.copyfile(drawn / f"{report_files.against_bytes(CLASSIFICATION)}.png", folder / AGAINST_BYTES)
     whole = committed_tables.FOLDER / "figures" / SUITE
     shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
+    shutil.copyfile(committed_tables.FOLDER / "figures" / MAP, folder / MAP)
 
 
 def _accuracy(row: pd.Series) -> str:

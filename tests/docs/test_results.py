@@ -107,6 +107,7 @@ def test_the_figures_of_the_study_are_those_of_the_committed_results(tmp_path):
     for picture, page, folder in (
         (study_results.AGAINST_BYTES, README, "docs/"),
         (study_results.PAIRED_DIFFERENCES, study, ""),
+        (study_results.MAP, README, "docs/"),
     ):
         assert f"]({folder}{picture})" in page
         assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()
