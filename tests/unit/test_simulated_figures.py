@@ -62,7 +62,7 @@ def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(drawn)
                 fills.setdefault(axes.get_title(), set()).add(line.get_markerfacecolor() == "white")
                 assert line.get_linestyle() == "None"
     assert fills == {
-        "digits, cnn, computing as here, 8 workers": {True},
+        "digits, cnn, simulated, 8 workers": {True},
         "digits, cnn, measured, 8 workers": {False},
     }
 

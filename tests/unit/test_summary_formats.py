@@ -99,16 +99,16 @@ def test_times_say_how_they_came_about():
     runs = [run("ssgd", 0), run("thin", 0)]
     table = table_of(runs, times=pd.DataFrame(simulated_times()))
     text = shown(table)["md"]
-    assert "Times: simulated (ethernet_1g, here)." in text
+    assert "Times: simulated (ethernet_1g)." in text
     assert "times.md shows every cluster" in text
     assert rows(text)["thin"][-1] == "**3.00**"
     assert "speed-up" not in shown(table_of(runs))["md"]
     # Those of other nodes are shown only if there are no others.
     elsewhere = simulated_times(cluster="ethernet_10g", nodes=4)
     both = pd.DataFrame([*elsewhere, *simulated_times()])
-    assert "Times: simulated (ethernet_1g, here)." in shown(table_of(runs, times=both))["md"]
+    assert "Times: simulated (ethernet_1g)." in shown(table_of(runs, times=both))["md"]
     only = shown(table_of(runs, times=pd.DataFrame(elsewhere)))["md"]
-    assert "Times: simulated (ethernet_10g, here), where the workers fill 4 nodes." in only
+    assert "Times: simulated (ethernet_10g), where the workers fill 4 nodes." in only
 
 
 def test_a_table_of_one_format_has_the_cells_of_the_others():
