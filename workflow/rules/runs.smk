@@ -102,13 +102,6 @@ for shape in GRID.shapes:
             ),
         log:
             f"results/logs/train/{shape.suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
-        benchmark:
-            # Not of timed blocks, because Snakemake looks into their processes twice a second at the beginning.
-            (
-                ""
-                if shape.cells[0].has_ranks
-                else f"results/benchmarks/{shape.suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.tsv"
-            )
         wildcard_constraints:
             dataset=snakefile.one_of([shape.dataset]),
             size=shape.size,
