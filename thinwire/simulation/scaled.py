@@ -58,7 +58,7 @@ class Schedules:
         if self.all_alike:
             known = Schedule([few.run(0, first + steps).steps[first:]], [0] * few.cluster.workers)
         else:
-            known = self._mirrored_on(_FEW)
+            known = self._mirrored_on(few)
         self._known = {(_FEW, self._per_node): known}
         own = known.steps[known.role_of[0]]
         pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
@@ -85,12 +85,11 @@ class Schedules:
                 (own,) = self._known[_FEW, self._per_node].steps
                 made = Schedule([own], [0] * workers)
             else:
-                made = self._scaled(nodes) if self._scales else self._mirrored_on(nodes)
+                made = self._scaled(nodes) if self._scales else self._mirrored_on(self._mirrored(nodes))
             self._known[nodes, per_node] = made
         return self._known[nodes, per_node]
 
-    def _mirrored_on(self, nodes: int) -> Schedule:
-        cell = self._mirrored(nodes)
+    def _mirrored_on(self, cell: MirroredCell) -> Schedule:
         steps, role_of = [], [0] * cell.cluster.workers
         for number, (role, run) in enumerate(cell.roles(self._first + self._steps)):
             steps.append(run.steps[self._first :])

@@ -1,5 +1,6 @@
 """The file of a suite's simulated times, and the range in which the simulator was validated."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,18 +59,32 @@ def read(results: Path, suite: str) -> "pd.DataFrame | None":
     Raises:
         UserError: the file is empty, or lacks a column.
     """
-    import pandas as pd
-
     path = path_of(results, suite)
     if not path.exists():
         return None
-    texts = dict.fromkeys(("suite", "dataset", "model", "method", "kind", "cluster", "baseline"), str)
-    again = suggested_command("simulate", suite, results=results)
+    texts = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline")
+    return read_rows(path, texts, COLUMNS, suggested_command("simulate", suite, results=results))
+
+
+def read_rows(path: Path, texts: Sequence[str], columns: Sequence[str], again: str) -> "pd.DataFrame":
+    """The rows of a file of times.
+
+    Args:
+        path: of the file.
+        texts: columns whose labels are read as text.
+        columns: that it has to have.
+        again: the command that makes it.
+
+    Raises:
+        UserError: the file is empty, or lacks a column.
+    """
+    import pandas as pd
+
     try:
-        rows = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+        rows = pd.read_csv(path, dtype=dict.fromkeys(texts, str), keep_default_na=False, na_values=[""])
     except ValueError as error:
         raise UserError(f"{path} cannot be read ({error}): run {again} again") from None
-    if missing := [name for name in COLUMNS if name not in rows]:
+    if missing := [name for name in columns if name not in rows]:
         raise UserError(f"{path} has no column {missing[0]}: run {again} again")
     if rows.empty:
         raise UserError(f"{path} has no rows: run {again} again")

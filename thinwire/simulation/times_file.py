@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
+from thinwire.simulation.simulated_file import read_rows
 
 if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
     import pandas as pd
@@ -51,14 +52,7 @@ def _read(path: Path, results: Path) -> "pd.DataFrame":
 
     suite = path.relative_to(results / "times").with_suffix("").as_posix()
     again = suggested_command("times", suite, results=results)
-    try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(TEXTS, str), keep_default_na=False, na_values=[""])
-    except ValueError as error:
-        raise UserError(f"{path} cannot be read ({error}): run {again} again") from None
-    if missing := [name for name in (*TEXTS, *NUMBERS) if name not in rows]:
-        raise UserError(f"{path} has no column {missing[0]}: run {again} again")
-    if rows.empty:
-        raise UserError(f"{path} has no rows: run {again} again")
+    rows = read_rows(path, TEXTS, (*TEXTS, *NUMBERS), again)
     for name in NUMBERS:
         if not pd.api.types.is_numeric_dtype(rows[name]):
             raise UserError(f"{path}: {name} is no number in every row: run {again} again")
