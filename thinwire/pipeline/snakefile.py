@@ -13,7 +13,7 @@ file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
   `workflow.executor_plugin.name` (tests/workflow/test_pipeline.py and test_cluster_profile.py).
 - `hide_lines_about_jobs`: Snakemake prints through a handler of the name `DefaultStreamHandler`, and a person
   sees no line about a job (tests/workflow/test_pipeline.py).
-- Snakemake deletes the outputs of a job before it starts the job, and after the job has failed; that is why
+- Snakemake deletes the outputs of a job before it starts the job, and after the job has failed. That is why
   `thinwire.records.store` keeps a copy of each (tests/workflow/test_pipeline.py).
 - The plug-in for Slurm drops the variables that begin with SLURM_, and starts a step of its own for jobs
   without the resource `mpi`. It gives all jobs of an array the resources of the first, and their commands to

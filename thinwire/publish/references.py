@@ -1,7 +1,7 @@
 """The publications behind a suite, in BibTeX.
 
-They are those entries of `paper/references.yaml` that have the name of a method, data set or model of the
-suite, or whose title or number at arXiv its docstring has. A data set without one is cited by its source.
+An entry of `paper/references.yaml` belongs to the method, data set or model whose name it has. It also does
+if the docstring has its title or its number at arXiv. A data set without one is cited by its source.
 """
 
 import ast
