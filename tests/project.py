@@ -74,6 +74,7 @@ SUITES = (
     "times/cifar10",
     "times/imagenet_mini",
     "times/text",
+    "tracks/v1",
     "validation",
 )
 

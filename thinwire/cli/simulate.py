@@ -50,7 +50,7 @@ def simulate_main(arguments: Namespace) -> int:
     results = arguments.results.absolute()
     rows = simulate_suite(arguments.suite, results, settings, subset, print_line, warnings.append)
     path = write(rows, arguments.results, arguments.suite)
-    print("\n".join(described(rows)))
+    print("\n".join(described(rows, settings.accelerator)))
     print(path)
     for warning in dict.fromkeys(warnings):
         print(f"{warning}.", file=sys.stderr)

@@ -25,6 +25,7 @@ from thinwire.config.suite_problems import (
     prepare_from_problems,
     preparing_cell,
     simulate_problems,
+    track_problems,
     without_data_problems,
 )
 from thinwire.config.suite_schema import Suite
@@ -211,6 +212,7 @@ def _problems_of(
     found += without_data_problems(suite)
     found += claim_problems(suite)
     found += ladder_problems(suite)
+    found += track_problems(suite)
     found += prepare_from_problems(suite)
     there = plugins.find("method")
     found += [

@@ -6,7 +6,7 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.names import nearest
 from thinwire.config import clusters
-from thinwire.config.accelerators import load_accelerator
+from thinwire.config.accelerators import load_accelerator, unlike_recipe
 from thinwire.config.cell import PreparingCell
 from thinwire.config.claims import SECONDS, Claim
 from thinwire.config.entries import entries_of
@@ -77,11 +77,32 @@ def simulate_problems(suite: Suite) -> Iterator[str]:
                 cluster.spread(workers)
         except UserError as error:
             yield f"simulate.clusters: {error}"
+    if settings.accelerator is not None:
+        try:
+            if unlike := unlike_recipe(settings.accelerator, suite.recipe.precision):
+                yield f"simulate.accelerator: {unlike}"
+        except UserError as error:
+            yield f"simulate.accelerator: {error}"
     if suite.recipe.accumulate > 1:
         yield "simulate: recipe.accumulate: simulated steps have one pair of passes: leave it out"
     for label, entry in suite.methods.items():
         if entry.batch is not None:
             yield f"simulate: {label} has a batch of its own; move it to a suite without simulated times"
+
+
+def track_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each key with which a competition has no scores."""
+    track = suite.track
+    if track is None:
+        return
+    if suite.simulate is None or suite.simulate.accelerator is None:
+        yield "track: it needs the key simulate with an accelerator: its times are the same everywhere"
+    elif track.cluster not in suite.simulate.clusters:
+        yield f"track.cluster: {track.cluster} is not among simulate.clusters: add it there"
+    if track.seeds != suite.repetitions:
+        yield f"track.seeds: {track.seeds} are not the {suite.repetitions} repetitions: make them equal"
+    if len(suite.workers) * len(suite.models) * len(suite.datasets) != 1:
+        yield "track: entries run in one place: give one data set, model and number of workers"
 
 
 def without_data_problems(suite: Suite) -> Iterator[str]:

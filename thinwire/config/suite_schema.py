@@ -40,6 +40,26 @@ class Simulate(Strict):
         list[Annotated[float, Field(gt=0, le=MOST_GBIT_PER_SECOND)]], AfterValidator(once)
     ] = Field(default=[], description="rates that the link of each cluster has in addition to its own")
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
+    accelerator: Label | None = Field(
+        default=None,
+        description="a file in config/accelerators/: what computing takes there; default: on this machine",
+    )
+
+
+class Track(Strict):
+    """A frozen competition: who reaches a target in the fewest simulated seconds; see docs/track.md."""
+
+    cluster: Label = Field(description="a file in config/clusters/, one of those in `simulate`")
+    target: float = Field(gt=0, description="of the score that the suite's task is judged by")
+    seeds: int = Field(ge=2, description="runs of an entry; as many as `repetitions`")
+    sigma: float = Field(
+        gt=0, description="standard deviation of ln(steps to the target) among the seeds of a baseline"
+    )
+    threshold: float = Field(
+        gt=0,
+        description="a score is significantly better than another if ln(other / score) x sqrt(seeds) is at "
+        "least so many sigma",
+    )
 
 
 class Round(Strict):
@@ -123,6 +143,7 @@ class Suite(Strict):
     simulate: Simulate | None = Field(
         default=None, description="simulate the time of every method on described clusters"
     )
+    track: Track | None = Field(default=None, description="makes the suite a competition: docs/track.md")
     without_data: WithoutData | None = Field(
         default=None, description="simulate the time of every method on clusters of GPUs, without the data"
     )

@@ -82,9 +82,8 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     }
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
-    kept = suite.model_dump(
-        exclude_unset=True, exclude={"tuned", "transport", "backend", "nccl", "cluster", "simulate", "claim"}
-    )
+    no_trials = {"tuned", "transport", "backend", "nccl", "cluster", "simulate", "track", "claim"}
+    kept = suite.model_dump(exclude_unset=True, exclude=no_trials)
     content = kept | {
         "title": tuning.title,
         "seed": seeds.derive(suite.seed, "tuning"),

@@ -38,8 +38,9 @@ class Batches:
     """The training batches of the workers.
 
     An epoch is one seeded permutation of the training set, cut into global batches. The rest at the end is
-    dropped. Worker w takes the w-th part of each global batch. So W workers with b inputs each see the same
-    inputs as one worker with W b inputs. With a partition, each worker takes its batches from its own inputs.
+    dropped, and so is what lies beyond `epoch_steps`. Worker w takes the w-th part of each global batch. So W
+    workers with b inputs each see the same inputs as one worker with W b inputs. With a partition, each
+    worker takes its batches from its own inputs.
 
     With strided or contiguous reading, each worker has a reader of its own; see `readers`. It reads the
     file of the inputs, if there is one.
@@ -57,6 +58,7 @@ class Batches:
         reading: str = "random",
         ranks: Sequence[int] | None = None,
         partition: PartitionKind = "iid",
+        epoch_steps: int | None = None,
     ) -> None:
         """Batches for the workers `ranks`, or for all workers."""
         self.device = device
@@ -90,6 +92,13 @@ class Batches:
                 f"{workers} workers with {batch} {data.task.inputs} each need {self._batch} of them "
                 f"in a step, but {data.name} has {len(self._inputs)} to train on: choose a smaller batch"
             )
+        if epoch_steps is not None:
+            if epoch_steps > self.steps_per_epoch:
+                raise UserError(
+                    f"recipe.epoch_steps: a pass over {data.name} has only {self.steps_per_epoch} steps, not "
+                    f"{epoch_steps}: leave it out"
+                )
+            self.steps_per_epoch = epoch_steps
 
     def at(self, step: int) -> Made:
         """For each of the workers at this step what it trains on, see `Made`."""

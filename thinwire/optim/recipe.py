@@ -52,6 +52,7 @@ _CAME_LATER = {
     "partition": "iid",
     "precision": "fp32",
     "channels_last": False,
+    "epoch_steps": None,
 }
 # In which models compute their passes.
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -176,6 +177,11 @@ class Recipe(Strict):
     """Epochs, batches, optimizer and schedule."""
 
     epochs: int = Field(ge=1, le=MOST_EPOCHS, description="passes over the training set")
+    epoch_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="an epoch ends after so many steps, and with it this pass; none: after the whole pass",
+    )
     batch: int = Field(ge=1, description="images per step")
     batch_per: Literal["worker", "run"] = Field(
         description="`worker`: each worker takes `batch` images (weak scaling); `run`: all workers "

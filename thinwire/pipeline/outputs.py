@@ -29,6 +29,7 @@ from thinwire.report.report_files import (
     FORMATS,
     HSGD_RATIO,
     PAPER,
+    SCORES,
     SUMMARY,
     TRAFFIC,
     of_runs,
@@ -179,6 +180,8 @@ def report(
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
+    if load(suite).track is not None:
+        tables += [f"{SCORES}.csv", f"{SCORES}.md"]
     if ladder:
         tables += ["ladder.csv", "ladder.md"]
         figures += ["ladder"]

@@ -13,7 +13,7 @@ from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
-from thinwire.report import report_files
+from thinwire.report import report_files, track
 from thinwire.report.figures import rates, scores, steps, style
 from thinwire.report.figures import traffic as traffic_figure
 from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
@@ -143,11 +143,14 @@ def report(suite: str, results: Path) -> list[str]:
         rates.write_ladder(climbed, results / "figures" / suite)
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
-        times.write(timed, settings.title, against, folder, task, list(untimed))
         asked = settings.simulate
+        accelerator = None if asked is None else asked.accelerator
+        times.write(timed, settings.title, against, folder, task, list(untimed), accelerator)
         over_workers = asked is not None and len(numbers_of_workers(asked, settings)) > 1
         over_rates = asked is not None and bool(asked.rates_gbit_per_second)
         figures = results / "figures" / suite
         write_simulated_figures(timed, figures, against, over_workers, over_rates)
+    if settings.track is not None and simulated is not None:
+        track.write(suite, results)
     report_files.write_digests(results, suite)
     return not_drawn

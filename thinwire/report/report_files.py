@@ -19,6 +19,8 @@ from thinwire.simulation import simulated_file
 # The tables of all runs, and the digests of all three and of each record that they were made from.
 SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
 COLLECTED = "collected.json"
+# The scores of a track, in the folder of its tables.
+SCORES = "scores"
 PAGE, PAPER = "index.html", "paper.pdf"
 # The verdicts on claims, for programs and for people, and the digests of both.
 CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS = "claims.csv", "claims.md", "claims.json"

@@ -73,7 +73,8 @@ def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Accelerator], res
             steps[key] = _Step(seconds_of_passes(cell, device_of(cell)), _BYTES_OF_A_WEIGHT * weights(cell))
         if cell.dataset not in inputs:
             inputs[cell.dataset] = _training_inputs(cell, results)
-        number = cell.recipe.epochs * (inputs[cell.dataset] // (batch * cell.workers))
+        of_epoch = cell.recipe.epoch_steps or inputs[cell.dataset] // (batch * cell.workers)
+        number = cell.recipe.epochs * of_epoch
         run_hours = (START_SECONDS + number * steps[key].seconds(cell)) / 3600
         block = f"{cell.suite}/{cell.block}"
         hours[block] = hours.get(block, 0.0) + run_hours

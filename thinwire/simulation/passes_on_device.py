@@ -6,7 +6,9 @@ operation would take.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +16,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from thinwire.api.parameters import parameters
 from thinwire.config.accelerators import Accelerator
+from thinwire.optim.recipe import Recipe
 from thinwire.simulation.device_clock import DeviceClock
-from thinwire.trace.recorder import BACKWARD, FORWARD, NS, Activity, Recorder
+from thinwire.simulation.operations import Compute, Step
+from thinwire.simulation.small_inputs import Network
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, INPUTS, NS, Activity, Recorder
 from thinwire.train.passes import Passes
 from thinwire.train.tracing import cut_into_layers
 
@@ -50,6 +55,39 @@ def pass_seconds(
         if kind in (FORWARD, BACKWARD):
             seconds[kind, name] += (end - begin) * NS
     return dict(seconds)
+
+
+def passes_of(network: Network, recipe: Recipe, workers: int, device: Accelerator) -> dict[Span, float]:
+    """The seconds of each span of both passes, on the batch that one of so many workers has."""
+    inputs = partial(blank, recipe.batch_per_worker(workers), network.shape, network.of_text)
+    return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
+
+
+def seconds_on_device(passes: Mapping[Span, float], computed: Compute) -> float:
+    """What a computation takes that a `DeviceClock` has timed, but for the passes, which have these seconds.
+
+    What the harness does takes none.
+    """
+    kind, name = computed.kind, computed.name
+    if kind == HARNESS:
+        return 0.0
+    if kind not in (FORWARD, BACKWARD):
+        return computed.seconds
+    if kind == BACKWARD and name.endswith(f".{INPUTS}"):
+        # Of the two gradients of a layer, which cost the same, one is computed.
+        return passes.get((BACKWARD, f"{name.removesuffix(INPUTS)}weight"), 0.0) / 2
+    return passes.get((kind, name), 0.0)
+
+
+def on_device(passes: Mapping[Span, float], steps: Sequence[Step]) -> list[Step]:
+    """The steps, with what each computation takes on the device."""
+    return [
+        [
+            replace(each, seconds=seconds_on_device(passes, each)) if isinstance(each, Compute) else each
+            for each in step
+        ]
+        for step in steps
+    ]
 
 
 def blank(batch: int, shape: tuple[int, ...], of_text: bool) -> tuple[Tensor, Tensor]:

@@ -14,21 +14,26 @@ are compared that all schedules have.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
+from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.compute import pace, typical
+from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
 from thinwire.simulation.operations import Compute, Operation, Post, Role, Step
+from thinwire.simulation.passes_on_device import on_device, passes_of
 from thinwire.simulation.program import Timeline, costs_nothing, program_of
+from thinwire.simulation.small_inputs import Network
 from thinwire.trace.recorder import BACKWARD, FORWARD
 
 # So many steps of a run are simulated unless a person wants more.
@@ -57,7 +62,14 @@ class Simulated:
 class SimulatedCell:
     """A cell whose schedule is known, for any clusters with so many workers and nodes."""
 
-    def __init__(self, cell: Cell, results: Path, cluster: Cluster, steps: int = STEPS) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        results: Path,
+        cluster: Cluster,
+        steps: int = STEPS,
+        accelerator: str | None = None,
+    ) -> None:
         """Mirror one worker of each role.
 
         Args:
@@ -65,6 +77,8 @@ class SimulatedCell:
             results: the folder with its data, if they are there, and its method's preparation.
             cluster: its workers and nodes.
             steps: how many of the first steps of the run.
+            accelerator: a file in config/accelerators/, whose seconds computing takes; None: those of a core
+                of this machine.
 
         Raises:
             UserError: as `MirroredCell`; or the recipe accumulates gradients.
@@ -74,11 +88,16 @@ class SimulatedCell:
                 f"{cell.path}: recipe.accumulate: simulated steps have one pair of passes: leave it out of a "
                 "suite that is simulated"
             )
-        self._mirrored = MirroredCell(cell, results, cluster)
+        device = None if accelerator is None else load_accelerator(accelerator)
+        clock = None if device is None else DeviceClock(device)
+        self._mirrored = MirroredCell(cell, results, cluster, clock=clock)
         self.cell, self.cluster = cell, cluster
         found = self._mirrored.roles(steps)
         self.roles: list[Role] = [role for role, _ in found]
-        self.steps: dict[int, list[Step]] = {role.worker: typical(run.steps) for role, run in found}
+        self.is_measured, seconds_of = device is None, typical
+        if device is not None:
+            seconds_of = partial(on_device, passes_of(Network(cell), cell.recipe, cluster.workers, device))
+        self.steps: dict[int, list[Step]] = {role.worker: seconds_of(run.steps) for role, run in found}
         self._measured = found[0][1]
         self.total_steps = self._measured.total_steps
         self.unlike_run = self._unlike_run([run for _, run in found])
@@ -124,7 +143,8 @@ class SimulatedCell:
         length = len(programs[0])
         if calibration is None:
             variation = described.stragglers.coefficient_of_variation
-            factors = pace(self._measured.steps, length, self.cluster.workers, seed, variation)
+            measured = self._measured.steps if self.is_measured else []
+            factors = pace(measured, length, self.cluster.workers, seed, variation)
         else:
             factors = calibration.contention.draw(length, seed)
         if recurrence.applies(programs, self.cluster, loads):

@@ -67,13 +67,14 @@ def simulate_suite(
     return with_speed_up(pd.DataFrame(rows), baselines(load(suite)), _PLACE)
 
 
-def described(rows: pd.DataFrame) -> Iterator[str]:
+def described(rows: pd.DataFrame, accelerator: str | None = None) -> Iterator[str]:
     """The rows as a person reads them: for each cluster, the methods from the fastest on.
 
-    Of each cluster, only its own rate is shown.
+    Of each cluster, only its own rate is shown. Computing was that of the accelerator, or of this machine.
     """
+    computing = "as measured here" if accelerator is None else f"on {accelerator}"
     for (dataset, model, workers, cluster, _), group in rows[rows.own_rate].groupby(_PLACE, sort=False):
-        yield f"{dataset}, {model}, {workers} workers on {cluster}, computing as measured here (simulated)"
+        yield f"{dataset}, {model}, {workers} workers on {cluster}, computing {computing} (simulated)"
         for row in group.sort_values("step_seconds").to_dict("records"):
             exposed = row["communication_seconds"] + row["server_seconds"]
             than = (
@@ -112,7 +113,7 @@ def _rows(
             key = cell.method.label, spread.nodes
             try:
                 if key not in mirrored:
-                    mirrored[key] = SimulatedCell(cell, results, spread, settings.steps)
+                    mirrored[key] = SimulatedCell(cell, results, spread, settings.steps, settings.accelerator)
                     if unlike := mirrored[key].unlike_run:
                         warn(unlike)
             except ResourceError:

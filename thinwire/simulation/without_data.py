@@ -29,18 +29,16 @@ from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.sources import prepares
 from thinwire.config.suite_schema import Round
-from thinwire.optim.recipe import Recipe
 from thinwire.simulation import event_loop, recurrence, stand_in_preparation
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
-from thinwire.simulation.passes_on_device import Span, blank, pass_seconds
+from thinwire.simulation.passes_on_device import passes_of, seconds_on_device
 from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
 from thinwire.simulation.scaled import Schedules
 from thinwire.simulation.small_inputs import INPUTS_OF_A_WORKER, Network, task_of
-from thinwire.trace.recorder import BACKWARD, DECODE, FORWARD, HARNESS, INPUTS
-from thinwire.train.passes import Passes
+from thinwire.trace.recorder import DECODE
 
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 _FEW_NODES = 2  # on which schedules are known
@@ -92,7 +90,7 @@ class CellWithoutData:
         device = load_accelerator(accelerator)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
         network = Network(cell)
-        self._passes = _passes(network, cell.recipe, workers_per_node, device)
+        self._passes = passes_of(network, cell.recipe, workers_per_node, device)
         if step_seconds is not None:
             known = step_seconds / sum(self._passes.values())
             self._passes = {span: known * seconds for span, seconds in self._passes.items()}
@@ -210,17 +208,8 @@ class CellWithoutData:
         return made
 
     def _seconds(self, computed: Compute, payloads: float) -> float:
-        kind, name = computed.kind, computed.name
-        if kind == HARNESS:
-            return 0.0
-        if kind == DECODE:
-            return computed.seconds * payloads
-        if kind not in (FORWARD, BACKWARD):
-            return computed.seconds
-        if kind == BACKWARD and name.endswith(f".{INPUTS}"):
-            # Of the two gradients of a layer, which cost the same, one is computed.
-            return self._passes.get((BACKWARD, f"{name.removesuffix(INPUTS)}weight"), 0.0) / 2
-        return self._passes.get((kind, name), 0.0)
+        seconds = seconds_on_device(self._passes, computed)
+        return seconds * payloads if computed.kind == DECODE else seconds
 
 
 def seconds_of_passes(cell: Cell, device: Accelerator) -> float:
@@ -229,12 +218,4 @@ def seconds_of_passes(cell: Cell, device: Accelerator) -> float:
     Raises:
         UserError: the network cannot be built for the data of the cell.
     """
-    return sum(_passes(Network(cell), cell.recipe, cell.workers, device).values())
-
-
-def _passes(
-    network: Network, recipe: Recipe, workers_per_node: int, device: Accelerator
-) -> dict[Span, float]:
-    batch = recipe.batch_per_worker(workers_per_node)
-    inputs = partial(blank, batch, network.shape, network.of_text)
-    return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
+    return sum(passes_of(Network(cell), cell.recipe, cell.workers, device).values())

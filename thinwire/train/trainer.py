@@ -116,6 +116,7 @@ class Trainer:
             task.recipe.reading,
             ranks,
             task.recipe.partition,
+            task.recipe.epoch_steps,
         )
 
     def skip(self) -> str | None:

@@ -1,0 +1,184 @@
+"""The scores of a track: how many simulated seconds the runs of a method need to its target.
+
+    score = median over the seeds of the steps to the target x simulated seconds of a step
+
+A run reaches the target at its first evaluation with the target or better. One that misses it, or did not end
+well, needs infinitely many steps, so a method of which half of the runs miss has no score. The best SSGD is
+the method of the suite's own module `ssgd` with the best score. A score s is significantly better than that
+of the best SSGD, b, if ln(b / s) sqrt(seeds) is at least `threshold` frozen standard deviations.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.base.names import suggested_command
+from thinwire.config.expand import cells
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Suite, Track
+from thinwire.config.suite_task import task_of
+from thinwire.records.record import Record
+from thinwire.report import report_files
+from thinwire.report.rows.sound_records import Reader, SoundRecord
+from thinwire.simulation import simulated_file
+from thinwire.train.result_files import record_folder
+
+NO_SCORE = "never reaches the target"
+REPORTED = "reported"  # the tier of what nobody has repeated
+_BASELINE = "ssgd"  # the module of methods that others have to be better than
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a method."""
+
+    method: str
+    """Its label."""
+    runs: int
+    reached: int
+    """Of these, how many reach the target."""
+    steps_to_target_median: float
+    """Infinite if half of the runs miss the target."""
+    seconds_a_step_simulated: float
+    score_seconds: float
+    """Infinite: there is no score."""
+    better_than: str | None
+    """The label of the best SSGD, if the score is significantly better than its score."""
+    date: str
+    """When the last run ended: year, month and day, UTC."""
+    commit: str
+    """The revisions of the code of the runs, in short."""
+
+
+def scores(track: Track, records: Iterable[SoundRecord], step_seconds: Mapping[str, float]) -> list[Score]:
+    """The scores of all methods that have records, the best first.
+
+    Args:
+        track: of the suite.
+        records: of an entry, and of the methods of `ssgd` with which it is compared.
+        step_seconds: the simulated seconds of a step of each method, by label; see `simulated_steps`.
+    """
+    runs: dict[str, list[SoundRecord]] = {}
+    for made in records:
+        runs.setdefault(made.cell.method.label, []).append(made)
+    found = {label: _score(track, label, of, step_seconds[label]) for label, of in runs.items()}
+    ours = [found[label] for label, of in runs.items() if of[0].cell.method.use == _BASELINE]
+    best = min(ours, key=lambda score: score.score_seconds, default=None)
+    compared = [_compared(track, score, best) for score in found.values()]
+    return sorted(compared, key=lambda score: (score.score_seconds, score.method))
+
+
+def _score(track: Track, label: str, records: list[SoundRecord], seconds: float) -> Score:
+    steps = [_steps_to(track.target, made) for made in records]
+    median = float(np.median(steps))
+    runs = [made.run for made in records]
+    return Score(
+        label,
+        len(steps),
+        sum(map(math.isfinite, steps)),
+        median,
+        seconds,
+        median * seconds,
+        None,
+        max(str(run.provenance.get("ended") or "")[:10] for run in runs),
+        ", ".join(dict.fromkeys(map(_revision, runs))),
+    )
+
+
+def _steps_to(target: float, made: SoundRecord) -> float:
+    """The steps to the target; infinite for a run that misses it, or whose status is not `done`."""
+    if made.run.status != "done":
+        return math.inf
+    task, curve = made.run.learns, made.curve
+    reached = task.sign * curve[task.test_column].to_numpy() >= task.sign * target
+    return float(curve["step"].to_numpy()[reached].min(initial=np.inf))
+
+
+def _revision(run: Record) -> str:
+    revision = str((run.provenance.get("git") or {}).get("revision") or "unknown")
+    return revision[:8]
+
+
+def _compared(track: Track, score: Score, best: Score | None) -> Score:
+    """The score, with the label of the best SSGD if it is significantly better."""
+    if best is None or not is_better(track, score.score_seconds, best.score_seconds):
+        return score
+    return Score(**{**asdict(score), "better_than": best.method})
+
+
+def is_better(track: Track, seconds: float, other: float) -> bool:
+    """Is a score of so many seconds significantly better than another one? One without a score is worst."""
+    if not (math.isfinite(seconds) and math.isfinite(other)):
+        return math.isfinite(seconds)
+    return math.log(other / seconds) * math.sqrt(track.seeds) >= track.threshold * track.sigma
+
+
+def simulated_steps(track: Track, suite: str, results: Path) -> dict[str, float]:
+    """The simulated seconds of a step of each method on the cluster of the track, by label.
+
+    Raises:
+        UserError: the suite has not been simulated on that cluster.
+    """
+    rows = simulated_file.read(results, suite)
+    own = None if rows is None else rows[(rows.cluster == track.cluster) & rows.own_rate]
+    if own is None or own.empty:
+        raise UserError(
+            f"{suite} has no simulated times on {track.cluster}: run "
+            f"{suggested_command('simulate', suite, results=results)}"
+        )
+    return dict(zip(own.method, own.step_seconds))
+
+
+_NOTE = (
+    "Score: the median over the seeds of the steps to {shown}, times the simulated seconds of a step on "
+    "{cluster}. A run that misses the target needs infinitely many steps; a method of which half of the runs "
+    "miss it has no score. Better: ln(score of the best SSGD / score) x sqrt({seeds}) is at least "
+    "{threshold:g} x {sigma:g}. Simulated times are predictions: docs/simulation.md has their limits."
+)
+
+
+def write(suite: str, results: Path) -> None:
+    """Write `scores.csv` and `scores.md` of a suite, of its methods that have runs and a simulated time.
+
+    Raises:
+        UserError: a record is missing or damaged, or the suite has not been simulated.
+    """
+    settings = load(suite)
+    assert settings.track is not None
+    folder, seconds = results / "tables" / suite, simulated_steps(settings.track, suite, results)
+    there = [c for c in cells(suite) if c.method.label in seconds and record_folder(results, c).exists()]
+    # What was collected is sound, and files of plug-ins may have been edited since.
+    found = scores(settings.track, Reader(results, there, archived=True).read(there), seconds)
+    table = pd.DataFrame([{"rank": place, **asdict(score)} for place, score in enumerate(found, 1)])
+    report_files.write_table(table.assign(tier=REPORTED), folder / f"{report_files.SCORES}.csv")
+    write_text(folder / f"{report_files.SCORES}.md", markdown(table, settings))
+
+
+def markdown(table: pd.DataFrame, suite: Suite) -> str:
+    """The scores as a person reads them, with what they mean."""
+    assert suite.track is not None
+    scored = [math.isfinite(score) for score in table.score_seconds]
+    shown = pd.DataFrame(
+        {
+            "rank": [str(r) if s else "" for r, s in zip(table["rank"], scored)],
+            "method": table.method,
+            "score, s": [
+                report_files.fixed(x, 2) if s else NO_SCORE for x, s in zip(table.score_seconds, scored)
+            ],
+            "steps": [f"{x:g}" if s else "" for x, s in zip(table.steps_to_target_median, scored)],
+            "ms a step": [report_files.fixed(1e3 * x, 1) for x in table.seconds_a_step_simulated],
+            "n": [f"{reached} of {runs}" for reached, runs in zip(table.reached, table.runs)],
+            "better than": table.better_than.fillna(""),
+            "date": table.date,
+            "commit": table.commit,
+        }
+    )
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    note = _NOTE.format(shown=task_of(suite).shown(suite.track.target), **suite.track.model_dump())
+    return "\n".join([f"# Scores. {suite.title}", "", text, "", note, ""])
