@@ -134,6 +134,7 @@ methods.mp2: {prepare_from: {model: cnn}} => methods.mp2.prepare_from.model: the
 tuned: a b => tuned: | 'a b' cannot be the name of a suite
 simulate: {} => simulate.clusters: it is missing
 simulate: {clusters: []} => simulate.clusters:
+track: {cluster: wan_100m, target: 0, seeds: 5} => track.target: | greater than 0 | track.sigma: it is missing
 simulate: {clusters: [wan_100m], rates_gbit_per_second: [0]} => simulate.rates_gbit_per_second.0: | not 0
 simulate: {clusters: [wan_100m], workers: [2, 3]}, recipe.batch_per: run
     => simulate.workers: a batch of 8 | 3 workers
@@ -183,6 +184,8 @@ repetitions: 1000000000000000000000000000000 => cells: share them among suites o
 methods.*: {options: {density: 0.1}} => methods.*: | takes no keys
 methods.*: {epochs: 2} => methods.*: | takes no keys
 recipe.accumulate: 2, simulate: {clusters: [wan_100m]} => simulate: recipe.accumulate: | leave it out
+simulate: {clusters: [wan_100m], accelerator: a100_bf16} => simulate.accelerator: a100_bf16 is of bf16
+simulate: {clusters: [wan_100m], accelerator: abacus} => simulate.accelerator: | 'abacus'
 leave_out: [dgc] => leave_out: | no '*'
 methods.*: null, leave_out: [nothing] => leave_out: | no method 'nothing' | ssgd
 methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody
@@ -190,10 +193,22 @@ methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody
 """
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [*cases(UNKNOWN), ({"workers": list(range(1, 101)), "repetitions": 201}, ["20,100 cells"])],
-)
+TRACK = {"cluster": "other", "target": 3, "seeds": 2, "sigma": 0.1, "threshold": 3}
+TIMED = {"clusters": ["wan_100m"], "accelerator": "a100_fp32"}
+BELONG_TOGETHER: list[tuple[dict[str, object], list[str]]] = [
+    ({"workers": list(range(1, 101)), "repetitions": 201}, ["20,100 cells"]),
+    (
+        {"track": TRACK, "simulate": TIMED},
+        ["track.cluster: other is not among", "track.seeds: 2 are not the 1"],
+    ),
+    (
+        {"track": TRACK, "workers": [2, 4]},
+        ["track: it needs the key simulate", "one data set, model and number"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), [*cases(UNKNOWN), *BELONG_TOGETHER])
 def test_unknown_plugin_in_a_suite(write_suite, changes, words):
     path = write_suite(changes)
     refusal = message(expand.cells, "bad")

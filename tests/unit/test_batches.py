@@ -38,6 +38,18 @@ def test_an_epoch_shows_every_image_once_and_has_a_batch_at_least():
         batches(4, 31)
 
 
+def test_an_epoch_may_end_after_fewer_steps_and_the_next_one_has_another_order():
+    def run(steps):
+        return Batches(small.digits(), 4, 5, 3, CPU, torch.float64, epoch_steps=steps)
+
+    short, whole = run(2), batches(4, 5)
+    assert short.steps_per_epoch == 2
+    assert torch.equal(short.at(1)[0][0], whole.at(1)[0][0])
+    assert torch.equal(short.at(2)[0][0], whole.at(6)[0][0])
+    with pytest.raises(UserError, match="epoch_steps: a pass over digits has only 6 steps, not 7"):
+        run(7)
+
+
 def test_workers_share_the_batch_that_one_worker_would_see_at_any_step():
     alone, shared = batches(1, 20), batches(4, 5)
     for step in (0, 5, 6, 13):

@@ -97,7 +97,7 @@ def _steps_to(target: float, made: SoundRecord) -> float:
         return math.inf
     task, curve = made.run.learns, made.curve
     reached = task.sign * curve[task.test_column].to_numpy() >= task.sign * target
-    return float(curve["step"].to_numpy()[reached].min(initial=np.inf))
+    return float(curve["step"].to_numpy()[reached].astype(float).min(initial=np.inf))
 
 
 def _revision(run: Record) -> str:
