@@ -26,8 +26,8 @@ def tracked(*patterns: str) -> list[str]:
 
 
 def pages() -> list[Path]:
-    """All Markdown files of the project."""
-    return [ROOT / name for name in tracked("*.md")]
+    """All Markdown files of the project, without those that others have submitted."""
+    return [ROOT / name for name in tracked("*.md") if not re.match("submissions/.*/", name)]
 
 
 def name(path: Path) -> str:

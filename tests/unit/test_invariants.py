@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from thinwire import plugins
-from thinwire.audit import records
 from thinwire.audit.verify import verify
 from thinwire.base import digests
 from thinwire.base.errors import ResourceError, UserError
@@ -17,7 +16,7 @@ from thinwire.data.lay_out import lay_out
 from thinwire.records import provenance
 from thinwire.records.invariants import read_tables
 from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
-from thinwire.report.rows import collect
+from thinwire.report.rows import collect, record_check
 from thinwire.train.result_files import data_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
@@ -46,7 +45,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def results(made, tmp_path, monkeypatch):
-    for module in (collect, records):
+    for module in (collect, record_check):
         monkeypatch.setattr(module, "cells", lambda suite: GRID)
     return shutil.copytree(made, tmp_path / "results")
 

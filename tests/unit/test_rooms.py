@@ -24,6 +24,7 @@ ROOMS = (
     "launch",
     "simulation",
     "report",
+    "submissions",
     "publish",
     "audit",
     "pipeline",

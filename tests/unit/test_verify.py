@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests import sound
-from thinwire.audit import archive, records
+from thinwire.audit import archive
 from thinwire.audit.verify import verify
 from thinwire.base import digests
 from thinwire.cli import results as command
@@ -27,7 +27,7 @@ from thinwire.report.report_files import (
     SUMMARY,
     TRAFFIC,
 )
-from thinwire.report.rows import collect, sound_records
+from thinwire.report.rows import collect, record_check, sound_records
 from thinwire.train.result_files import data_folder, record_folder, runs_folder
 
 GRID = sound.cells("demo")[:3]
@@ -36,7 +36,7 @@ GRID = sound.cells("demo")[:3]
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """The records of three runs, their data, and what was made of them."""
-    for module in (archive, collect, sound_records, records):
+    for module in (archive, collect, sound_records, record_check):
         monkeypatch.setattr(module, "cells", lambda suite: GRID)
     folder = tmp_path / "results"
     data = data_folder(folder, "digits")
@@ -163,7 +163,8 @@ def test_a_claim_or_page_that_does_not_follow_is_found(results):
 
 
 def test_another_plug_in_than_now_is_found_but_for_archived_records(results, monkeypatch):
-    monkeypatch.setattr(records, "sources_of_many", lambda: lambda cell: dict.fromkeys(sources(cell), "0"))
+    edited = lambda cell: dict.fromkeys(sources(cell), "0")  # noqa: E731
+    monkeypatch.setattr(record_check, "sources_of_many", lambda: edited)
     found = verify(results)
     assert found.sound == 0
     assert (

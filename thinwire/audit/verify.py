@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thinwire.audit.records import RecordCheck, all_folders
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
@@ -27,6 +26,7 @@ from thinwire.report.report_files import (
     TRAFFIC,
 )
 from thinwire.report.rows.collected_rows import Rows
+from thinwire.report.rows.record_check import RecordCheck, all_folders
 from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.train.preparation_record import PREPARED, read_sound
 

@@ -1,6 +1,8 @@
 """Where plug-ins and suites are: in the project's folder, and in one's own."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from thinwire.base.errors import UserError
@@ -15,13 +17,15 @@ PARTS = ("methods", "models", "datasets", "config")
 SNAKEMAKE = Path("config/config.yaml")
 # Names the folder of one's own.
 VARIABLE = "THINWIRE_PLUGINS"
+# What others have submitted: each folder in it has plug-ins and records.
+SUBMISSIONS = "submissions"
 
 
 def own() -> Path | None:
     """The folder with plug-ins and suites of one's own, which are found beside those of the project.
 
     It is the one that `THINWIRE_PLUGINS` names, or else the working folder if it has one of `PARTS`. No
-    folder inside the project is one's own.
+    folder inside the project is one's own, except a submission that is named.
 
     Raises:
         UserError: the variable names no folder.
@@ -34,7 +38,22 @@ def own() -> Path | None:
             f"{'/, '.join(PARTS[:-1])}/ and {PARTS[-1]}/"
         )
     is_one = named or any((folder / part).is_dir() for part in PARTS)
-    return folder if is_one and not folder.is_relative_to(ROOT) else None
+    submitted = bool(named) and folder.is_relative_to(ROOT / SUBMISSIONS)
+    return folder if is_one and (submitted or not folder.is_relative_to(ROOT)) else None
+
+
+@contextmanager
+def named(folder: Path) -> Iterator[None]:
+    """Let this folder be one's own meanwhile, also for processes that are started."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder.absolute())
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
 
 
 def environment() -> dict[str, str]:

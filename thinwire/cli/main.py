@@ -3,7 +3,7 @@
 Exit codes:
 
 - 0: success
-- 1: a run failed and has its record, a method breaks the contract, or a record does not verify
+- 1: a run failed and has its record, a method breaks the contract, or a record does not verify or repeat
 - 2: bad input, or a problem outside a run that must be fixed; one sentence says what
 - 3: a rank could not go on, and has said why
 - 128 + N: interrupted by signal N
@@ -24,7 +24,7 @@ from thinwire.base.names import DEFAULT_RESULTS, REFERENCE
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.cli.output import ignore_lost_output
 from thinwire.cli.plan_options import add_questions
-from thinwire.cli.plugins_options import add_plugins
+from thinwire.cli.plugins_options import add_plugins, add_submissions
 
 # The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
 _COMMANDS = {
@@ -38,6 +38,7 @@ _COMMANDS = {
     "plan": "plan",
     "results": "collect report paper claims cite page verify archive rebuild compare track",
     "trace": "schedule trace",
+    "submissions": "reproduce submit score",
 }
 _MODULE = {command: module for module, commands in _COMMANDS.items() for command in commands.split()}
 
@@ -82,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         return commands.add_parser(name, parents=[results, *parents], **options)
 
     add_plugins(commands)
+    add_submissions(commands, results)
 
     cells = add("cells", suite, only, help="list the cells of a suite, with the state of their records")
     cells.add_argument(

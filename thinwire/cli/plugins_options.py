@@ -1,4 +1,4 @@
-"""What the commands about plug-ins take: `thinwire list`, `show`, `new` and `check`."""
+"""What the commands about plug-ins take: `list`, `show`, `new`, `check`; `reproduce`, `submit`, `score`."""
 
 from pathlib import Path
 from typing import Any
@@ -32,3 +32,33 @@ def add_plugins(commands: Any) -> None:
     )
     check.add_argument("--json", action="store_true", help="print the outcomes as JSON")
     check.add_argument("-k", dest="only", metavar="NAME", help="only the checks whose name contains NAME")
+
+
+def add_submissions(commands: Any, results: Any) -> None:
+    """Add the commands about results of others.
+
+    Args:
+        commands: as `add_plugins` takes them.
+        results: the parser of `--results`.
+    """
+    reproduce = commands.add_parser(
+        "reproduce", parents=[results], help="train the cell of a record again: is the result the same?"
+    )
+    reproduce.add_argument("record", type=Path, metavar="RECORD", help="its folder, or its run.json")
+    reproduce.add_argument("--json", action="store_true", help="print the outcome as JSON")
+
+    submit = commands.add_parser(
+        "submit", parents=[results], help="pack a method of your own and its records in a track"
+    )
+    submit.add_argument("method", metavar="NAME")
+    submit.add_argument("--track", required=True, metavar="TRACK", help="a suite in config/tracks/")
+    submit.add_argument(
+        "--contradicts", metavar="METHOD", help="pack them as a sceptical result about this row of the track"
+    )
+
+    score = commands.add_parser(
+        "score", parents=[results], help="repeat cells of a submission, and perform the contract"
+    )
+    score.add_argument("submission", type=Path, metavar="FOLDER", help="submissions/NAME")
+    score.add_argument("--cells", type=int, default=2, metavar="K", help="how many are drawn; default: 2")
+    score.add_argument("--seed", type=int, metavar="N", help="of the draw; default: another one each time")

@@ -135,14 +135,24 @@ def run(suite: str, path: str, results: str | Path = DEFAULT_RESULTS) -> Record:
         UserError: the input is wrong, or a problem outside the run must be fixed; one sentence says what.
     """
     wanted, folder = cell(suite, path), Path(results).absolute()
-    command = [sys.executable, "-m", "thinwire", "run", suite, path, "--results", str(folder)]
-    # The same engine, wherever this process has found it.
-    path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path}
-    ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    ended = in_a_process("run", suite, path, "--results", str(folder), stdout=None)
     if ended.returncode not in (0, 1):
         raise UserError(ended.stderr.strip().removeprefix("thinwire: "))
     return record_of(record_folder(folder, wanted), wanted)
+
+
+def in_a_process(*words: str, stdout: int | None) -> "subprocess.CompletedProcess[str]":
+    """Run a command of `thinwire` in a process of its own; `stdout` is that of `subprocess.run`."""
+    # The same engine, wherever this process has found it.
+    path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-m", "thinwire", *words],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
 
 
 def chosen_cell(arguments: Namespace) -> Cell:
