@@ -11,6 +11,7 @@ import thinwire
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
+from tests.unit import test_track
 from tests.unit.test_regimes import ONE
 from tests.unit.test_regimes import TIMES as TIMES_WITHOUT_DATA
 from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
@@ -18,6 +19,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
 from thinwire.records.result import Cost, Traffic
+from thinwire.report import track
 from thinwire.report.claims import table as claims_table
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
@@ -94,6 +96,9 @@ def made(tmp_path_factory):
         TRAFFIC_OF_ALL: tidy.traffic,
         "results/simulated/SUITE.csv": simulated,
         "results/tables/hsgd_ratio.csv": ratios_of_stand_ins(nodes=(2,)),
+        f"{TABLES}/scores.csv": track.table(
+            track.scores(test_track.TRACK, [test_track.record("ssgd", 3.4)], test_track.SECONDS)
+        ),
         "results/tables/regimes.csv": regimes(TIMES_WITHOUT_DATA, [ONE]),
         "results/claims.csv": pd.read_csv(results / "claims.csv"),
         trace_file.SPANS: trace.spans.to_pandas(),

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -54,8 +53,7 @@ def test_a_method_that_half_of_its_runs_keep_from_the_target_has_no_score_and_is
     assert [score.method for score in ranked] == ["ssgd", "late"]
     assert ranked[1].reached == 1
     assert math.isinf(ranked[1].score_seconds)
-    rows = pd.DataFrame([{"rank": i, **vars(score)} for i, score in enumerate(ranked, 1)])
-    shown = track.markdown(rows, load("tracks/v1"))
+    shown = track.markdown(track.table(ranked), load("tracks/v1"))
     assert f"| late     | {track.NO_SCORE} |" in shown
     assert "| 1      | ssgd     | 4.00 " in shown
 

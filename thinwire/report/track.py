@@ -9,7 +9,7 @@ of the best SSGD, b, if ln(b / s) sqrt(seeds) is at least `threshold` frozen sta
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -154,31 +154,40 @@ def write(suite: str, results: Path) -> None:
     folder, seconds = results / "tables" / suite, simulated_steps(settings.track, suite, results)
     there = [c for c in cells(suite) if c.method.label in seconds and record_folder(results, c).exists()]
     # What was collected is sound, and files of plug-ins may have been edited since.
-    found = scores(settings.track, Reader(results, there, archived=True).read(there), seconds)
-    table = pd.DataFrame([{"rank": place, **asdict(score)} for place, score in enumerate(found, 1)])
-    report_files.write_table(table.assign(tier=REPORTED), folder / f"{report_files.SCORES}.csv")
-    write_text(folder / f"{report_files.SCORES}.md", markdown(table, settings))
+    made = table(scores(settings.track, Reader(results, there, archived=True).read(there), seconds))
+    report_files.write_table(made, folder / f"{report_files.SCORES}.csv")
+    write_text(folder / f"{report_files.SCORES}.md", markdown(made, settings))
 
 
-def markdown(table: pd.DataFrame, suite: Suite) -> str:
+def table(found: Sequence[Score]) -> pd.DataFrame:
+    """One row for each score, the best first."""
+    rows = [{"rank": place, **asdict(score), "tier": REPORTED} for place, score in enumerate(found, 1)]
+    return pd.DataFrame(rows)
+
+
+def markdown(rows: pd.DataFrame, suite: Suite) -> str:
     """The scores as a person reads them, with what they mean."""
-    assert suite.track is not None
-    scored = [math.isfinite(score) for score in table.score_seconds]
+    scored = [math.isfinite(score) for score in rows.score_seconds]
     shown = pd.DataFrame(
         {
-            "rank": [str(r) if s else "" for r, s in zip(table["rank"], scored)],
-            "method": table.method,
+            "rank": [str(r) if s else "" for r, s in zip(rows["rank"], scored)],
+            "method": rows.method,
             "score, s": [
-                report_files.fixed(x, 2) if s else NO_SCORE for x, s in zip(table.score_seconds, scored)
+                report_files.fixed(x, 2) if s else NO_SCORE for x, s in zip(rows.score_seconds, scored)
             ],
-            "steps": [f"{x:g}" if s else "" for x, s in zip(table.steps_to_target_median, scored)],
-            "ms a step": [report_files.fixed(1e3 * x, 1) for x in table.seconds_a_step_simulated],
-            "n": [f"{reached} of {runs}" for reached, runs in zip(table.reached, table.runs)],
-            "better than": table.better_than.fillna(""),
-            "date": table.date,
-            "commit": table.commit,
+            "steps": [f"{x:g}" if s else "" for x, s in zip(rows.steps_to_target_median, scored)],
+            "ms a step": [report_files.fixed(1e3 * x, 1) for x in rows.seconds_a_step_simulated],
+            "n": [f"{reached} of {runs}" for reached, runs in zip(rows.reached, rows.runs)],
+            "better than": rows.better_than.fillna(""),
+            "date": rows.date,
+            "commit": rows.commit,
         }
     )
     text = shown.to_markdown(index=False, disable_numparse=True)
-    note = _NOTE.format(shown=task_of(suite).shown(suite.track.target), **suite.track.model_dump())
-    return "\n".join([f"# Scores. {suite.title}", "", text, "", note, ""])
+    return "\n".join([f"# Scores. {suite.title}", "", text, "", note(suite), ""])
+
+
+def note(suite: Suite) -> str:
+    """What the scores of a track mean."""
+    assert suite.track is not None
+    return _NOTE.format(shown=task_of(suite).shown(suite.track.target), **suite.track.model_dump())

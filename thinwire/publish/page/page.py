@@ -22,7 +22,7 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
-from thinwire.publish.page import without_data
+from thinwire.publish.page import tracks, without_data
 from thinwire.publish.page.runs import cell_names, colours, columns, joined, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
@@ -235,7 +235,8 @@ def html(results: Path) -> str:
     Raises:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
-    suites = [suite_data(name, results) for name in suites_to_show(results)]
+    names = suites_to_show(results)
+    suites = [suite_data(name, results) for name in names]
     claims, simulated = _claims(results), without_data.payload(results)
     timed = [] if simulated is None else simulated["methods"].values()
     used = [module for suite in suites for module in suite["modules"].values()]
@@ -248,6 +249,7 @@ def html(results: Path) -> str:
     return environment.get_template("templates/page.html").render(
         has_claims=claims is not None,
         times=simulated,
+        tracks=tracks.boards(results, names),
         methods=[_method(name) for name in methods],
         reconstructed=reconstructed,
         fewest_repetitions=FEWEST_REPETITIONS,

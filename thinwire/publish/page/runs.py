@@ -17,7 +17,7 @@ from thinwire.report.figures.looks import look
 from thinwire.report.report_files import COLLECTED, require_as_made, table_digits
 
 # Columns whose labels may look like numbers.
-_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline", "against", "id")
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline", "against", "id", "commit")
 
 
 def read_table(results: Path, path: Path) -> pd.DataFrame | None:
