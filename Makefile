@@ -42,7 +42,7 @@ lint: setup
 	@$(bin)/ruff check .
 	@$(bin)/ruff format --check .
 	@$(bin)/mypy
-	@$(bin)/snakefmt --check workflow
+	@$(bin)/snakefmt --check Snakefile workflow
 	@$(bin)/snakemake --lint
 
 docs: setup

@@ -57,6 +57,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing where `thinwire check` is installed
 def pytest_xdist_auto_num_workers() -> int:
     """As many as there are cores: many tests start processes, which would have to wait for each other."""
     return len(os.sched_getaffinity(0))

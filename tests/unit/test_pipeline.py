@@ -184,6 +184,14 @@ def test_the_page_waits_for_every_table_of_the_chosen_suites():
     assert outputs.PAGE not in shown
 
 
+def test_the_page_follows_the_times_that_were_simulated_without_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert outputs.times_without_data() == []
+    Path("results/times/mine").mkdir(parents=True)
+    Path("results/times/mine/large.csv").touch()
+    assert outputs.times_without_data() == ["results/times/mine/large.csv"]
+
+
 def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there():
     paths = [
         "results/figures/a/b/bandwidth.png",
@@ -286,7 +294,7 @@ def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
         "import atexit, sys\n"
         "from snakemake.cli import main\n"
         "atexit.register(lambda: print(*sorted(sys.modules)))\n"
-        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'workflow/Snakefile')!r}])\n"
+        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'Snakefile')!r}])\n"
     )
     planned = commands.succeeded(commands.python("-c", program, folder=tmp_path, path=plugins.ROOT))
     assert f"{len(DEMO)} cells: {len(DEMO)} missing" in planned.stderr

@@ -81,3 +81,13 @@ def test_a_broadcast_crosses_to_every_other_node_once_whoever_begins(nodes):
         assert sum(w.between_nodes for w in each) == 100 * (len(set(nodes)) - 1)
         assert sum(w.sent for w in each) == sum(w.received for w in each) == 100 * (len(nodes) - 1)
         assert each[source].received == 0
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_a_reduction_is_a_broadcast_backwards(nodes):
+    for root in range(len(nodes)):
+        each = range(len(nodes))
+        there = [wire_bytes.reduce(rank, nodes, 100, root) for rank in each]
+        back = [wire_bytes.broadcast(rank, nodes, 100, root) for rank in each]
+        assert [(wire.sent, wire.received) for wire in there] == [(wire.received, wire.sent) for wire in back]
+        assert sum(wire.between_nodes for wire in there) == sum(wire.between_nodes for wire in back)

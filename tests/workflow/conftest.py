@@ -68,6 +68,8 @@ class Project:
         self.gate = gate.Gate(folder)
         for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "envs"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "Snakefile", folder)
+        (folder / "profiles").symlink_to((ROOT / "profiles").readlink())
         shutil.copy(gate.__file__, folder)
         self.suite("tiny", EVERY.format(""))
 

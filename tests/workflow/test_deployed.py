@@ -1,5 +1,6 @@
 """The workflow in a folder that is not the project's."""
 
+import re
 import shutil
 
 import pytest
@@ -13,7 +14,7 @@ configfile: "config/config.yaml"
 
 module thinwire:
     snakefile:
-        "{}/workflow/Snakefile"
+        "{}"
     config:
         config
 
@@ -25,7 +26,7 @@ use rule * from thinwire
 def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_names(project, tmp_path):
     project.suite("pair", "{ssgd: }", epochs=1, workers="[1, 2]")
     for path, text in (
-        ("workflow/Snakefile", MODULE.format(project.folder)),
+        ("workflow/Snakefile", MODULE.format(project.folder / "workflow/Snakefile")),
         ("config/config.yaml", "suites: pair\n"),
     ):
         (tmp_path / path).parent.mkdir()
@@ -39,6 +40,21 @@ def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_name
     assert {path for path in project.folder.rglob("*.*") if path.suffix != ".pyc"} <= before, answer.stderr
     again = succeeded(python("-m", "snakemake", "-n", folder=tmp_path))
     assert "Nothing to be done" in again.stdout + again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["Snakefile", "workflow/Snakefile"])
+def test_both_snakefiles_plan_the_same_jobs_in_any_folder(project, tmp_path, file):
+    """With the profile of the project, which has the number of cores; a module has that of its user."""
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("suites: demo\nmethods: ssgd\nworkers: w4\n")
+    (tmp_path / "module.smk").write_text(MODULE.format(project.folder / file))
+    for snakefile, cores in ((project.folder / file, ()), ("module.smk", ("--cores", "1"))):
+        planned = succeeded(
+            python("-m", "snakemake", "-n", "--snakefile", str(snakefile), *cores, folder=tmp_path)
+        )
+        assert re.search(r"^train_demo-digits-w4 +3$", planned.stdout + planned.stderr, re.MULTILINE)
+        assert re.search(r"^page +1$", planned.stdout + planned.stderr, re.MULTILINE)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ from thinwire.report.report_files import (
     TRAFFIC,
     of_runs,
 )
-from thinwire.simulation import questions, simulated_file
+from thinwire.simulation import questions, simulated_file, times_file
 
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
@@ -196,6 +196,11 @@ def report(
 def times(suite: str) -> str:
     """The path of the simulated times of a suite."""
     return str(simulated_file.path_of(Path("results"), suite))
+
+
+def times_without_data() -> list[str]:
+    """The files of times of all suites that a person has simulated without data."""
+    return [str(path) for path in times_file.paths(Path("results"))]
 
 
 def choices(*suites: str) -> list[str]:

@@ -1,16 +1,21 @@
 """Counts what any program sends over torch.distributed, as the ledgers of thinwire count it.
 
-The calls are seen where torch hands them to a backend, so those of DistributedDataParallel are among them.
+The calls are seen where torch hands them to a backend, so those of DistributedDataParallel and of FSDP are
+among them. Autograd passes the meter on to its own threads.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import _resolve_process_group
+from torch.distributed.distributed_c10d import GroupName
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from thinwire.base.errors import UserError
@@ -18,82 +23,147 @@ from thinwire.traffic import wire_bytes
 from thinwire.traffic.payload import nbytes
 from thinwire.traffic.wire_bytes import Wire
 
+# Names of the argument that has what a worker hands over.
+_OWN = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input")
 
-class _Member(NamedTuple):
-    """A worker in the group that makes a call."""
+
+class _Call(NamedTuple):
+    """A call of a worker; each method gives the bytes of one collective."""
 
     rank: int
+    """Of the worker, in the group."""
     nodes: tuple[int, ...]
-    """Of each member, in the order of the ranks."""
+    """Of each member of the group, in the order of the ranks."""
+    given: dict[str, Any]
+    """The arguments, by their names in torch."""
 
-    def all_reduce(self, tensors: list[Tensor]) -> Wire:
-        return wire_bytes.all_reduce(self.rank, self.nodes, nbytes(tensors))
+    @property
+    def own(self) -> list[Tensor]:
+        """The tensors that this worker hands over."""
+        return [*_flat(next(self.given[name] for name in _OWN if name in self.given))]
 
-    def broadcast(self, tensors: list[Tensor], source: int) -> Wire:
-        return wire_bytes.broadcast(self.rank, self.nodes, nbytes(tensors), source)
+    @property
+    def root(self) -> int:
+        return self.given["root_rank" if "root_rank" in self.given else "src"]
 
-    def all_gather(self, sizes: Sequence[int]) -> Wire:
+    def barrier(self) -> Wire:
+        return Wire(0, 0, 0)
+
+    def all_reduce(self) -> Wire:
+        return wire_bytes.all_reduce(self.rank, self.nodes, nbytes(self.own))
+
+    def reduce(self) -> Wire:
+        return wire_bytes.reduce(self.rank, self.nodes, nbytes(self.own), self.root)
+
+    def broadcast(self) -> Wire:
+        return wire_bytes.broadcast(self.rank, self.nodes, nbytes(self.own), self.root)
+
+    def all_gather(self) -> Wire:
+        sizes = [nbytes(self.own)] * len(self.nodes)
+        if "output_tensors" in self.given:
+            sizes = [nbytes([tensor]) for tensor in self.given["output_tensors"][0]]
         return wire_bytes.all_gather(self.rank, self.nodes, sizes)
 
-    def all_to_all(self, sent: Sequence[int], received: Sequence[int]) -> Wire:
+    def gather(self) -> Wire:
+        return wire_bytes.push(self.rank, self.nodes, [nbytes(self.own)] * len(self.nodes), self.root)
+
+    def scatter(self) -> Wire:
+        return wire_bytes.pull(self.rank, self.nodes, nbytes(self.given["output_tensors"]), self.root)
+
+    def reduce_scatter(self) -> Wire:
+        """Each part goes to its owner, as a push."""
+        parts = [nbytes(self.own) // len(self.nodes)] * len(self.nodes)
+        if "input_tensors" in self.given:
+            parts = [nbytes([tensor]) for tensor in self.own]
+        return self._messages(parts, [parts[self.rank]] * len(self.nodes))
+
+    def all_to_all(self) -> Wire:
+        if "output_tensors" in self.given:
+            received = [nbytes([tensor]) for tensor in self.given["output_tensors"]]
+            return self._messages([nbytes([tensor]) for tensor in self.own], received)
+        (own,) = self.own
+        row = own.element_size() * prod(own.shape[1:])
+        equal = [len(own) // len(self.nodes)] * len(self.nodes)
+        splits = (self.given[name] or equal for name in ("input_split_sizes", "output_split_sizes"))
+        return self._messages(*([row * rows for rows in split] for split in splits))
+
+    def send(self) -> Wire:
+        return wire_bytes.send(self.nodes[self.rank], self.nodes[self.given["dst"]], nbytes(self.own))
+
+    def receive(self) -> Wire:
+        return wire_bytes.receive(nbytes(self.own))
+
+    def _messages(self, sent: Sequence[int], received: Sequence[int]) -> Wire:
         """Messages between all pairs, of so many bytes to and from each member."""
         others = [(member, node) for member, node in enumerate(self.nodes) if member != self.rank]
         messages = [wire_bytes.send(self.nodes[self.rank], node, sent[member]) for member, node in others]
         messages += [wire_bytes.receive(received[member]) for member, _ in others]
         return Wire(*(sum(column) for column in zip(Wire(0, 0, 0), *messages)))
 
-    def equal_parts(self, tensor: Tensor) -> list[int]:
-        return [nbytes([tensor]) // len(self.nodes)] * len(self.nodes)
+
+def _flat(tensors: Any) -> Iterator[Tensor]:
+    """The tensors of nested lists."""
+    if isinstance(tensors, Tensor):
+        yield tensors
+    else:
+        for each in tensors:
+            yield from _flat(each)
 
 
-def _all_to_all(member: _Member, received: Tensor, sent: Tensor, into: list[int], out: list[int]) -> Wire:
-    def parts(tensor: Tensor, rows: list[int]) -> list[int]:
-        """The bytes of each part; rows are those of the parts, and none if they are equal."""
-        return [nbytes([tensor]) // len(tensor) * n for n in rows] if rows else member.equal_parts(tensor)
-
-    return member.all_to_all(parts(sent, out), parts(received, into))
-
-
-def _reduce_scatter(member: _Member, part: Tensor, whole: Tensor) -> Wire:
-    """Each part goes to its owner, as a push."""
-    return member.all_to_all(member.equal_parts(whole), [nbytes([part])] * len(member.nodes))
+def _group(given: Any) -> dist.ProcessGroup:
+    """The group of an operation, which has its name, itself, or itself in a box."""
+    if isinstance(given, str):
+        return _resolve_process_group(GroupName(given))
+    return dist.ProcessGroup.unbox(given) if isinstance(given, torch.ScriptObject) else given
 
 
-# What each call of a backend is, by its name in torch: the name in tables, and its bytes. The arguments are
-# those of the call without the group and the operation.
-_CALLS: dict[str, tuple[str, Callable[..., Wire]]] = {
-    "allreduce_": ("all_reduce", lambda member, tensors, *_: member.all_reduce(tensors)),
-    "allreduce_coalesced_": ("all_reduce", lambda member, tensors, *_: member.all_reduce(tensors)),
-    "broadcast_": ("broadcast", lambda member, tensors, source, *_: member.broadcast(tensors, source)),
-    "allgather_": (
-        "all_gather",
-        lambda member, outputs, *_: member.all_gather([nbytes([tensor]) for tensor in outputs[0]]),
+# The operations of torch that make a call, by the collective, which is the name in tables.
+_OPERATIONS = {
+    "barrier": ("c10d::barrier", "c10d::monitored_barrier_"),
+    "all_reduce": (
+        "c10d::allreduce_",
+        "c10d::allreduce_coalesced_",
+        "_c10d_functional::all_reduce",
+        "_c10d_functional::all_reduce_",
+        "_c10d_functional::all_reduce_coalesced",
+        "_c10d_functional::all_reduce_coalesced_",
     ),
-    "_allgather_base_": (
-        "all_gather",
-        lambda member, _, own, *__: member.all_gather([nbytes([own])] * len(member.nodes)),
+    "reduce": ("c10d::reduce_",),
+    "broadcast": ("c10d::broadcast_", "_c10d_functional::broadcast", "_c10d_functional::broadcast_"),
+    "all_gather": (
+        "c10d::allgather_",
+        "c10d::allgather_coalesced_",
+        "c10d::_allgather_base_",
+        "c10d::allgather_into_tensor_coalesced_",
+        "_c10d_functional::all_gather_into_tensor",
+        "_c10d_functional::all_gather_into_tensor_out",
+        "_c10d_functional::all_gather_into_tensor_coalesced",
     ),
-    "_reduce_scatter_base_": (
-        "reduce_scatter",
-        lambda member, part, whole, *_: _reduce_scatter(member, part, whole),
+    "gather": ("c10d::gather_",),
+    "scatter": ("c10d::scatter_",),
+    "reduce_scatter": (
+        "c10d::reduce_scatter_",
+        "c10d::_reduce_scatter_base_",
+        "c10d::reduce_scatter_tensor_coalesced_",
+        "_c10d_functional::reduce_scatter_tensor",
+        "_c10d_functional::reduce_scatter_tensor_out",
+        "_c10d_functional::reduce_scatter_tensor_coalesced",
     ),
-    "alltoall_base_": ("all_to_all", lambda member, *arguments: _all_to_all(member, *arguments[:4])),
-    "send": (
-        "send",
-        lambda member, tensors, to, *_: wire_bytes.send(
-            member.nodes[member.rank], member.nodes[to], nbytes(tensors)
-        ),
-    ),
-    "recv_": ("receive", lambda member, tensors, *_: wire_bytes.receive(nbytes(tensors))),
-    "barrier": ("barrier", lambda member, *_: Wire(0, 0, 0)),
+    "all_to_all": ("c10d::alltoall_", "c10d::alltoall_base_", "_c10d_functional::all_to_all_single"),
+    "send": ("c10d::send",),
+    "receive": ("c10d::recv_", "c10d::recv_any_source_"),
 }
+_COLLECTIVES = {operation: name for name, several in _OPERATIONS.items() for operation in several}
+# What sends nothing.
+_LOCAL = ("c10d::check_for_nan", "_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd")
 
 
 class meter(TorchDispatchMode):  # noqa: N801  # it is used as a function: `with thinwire.meter() as counted`
     """Counts the bytes of this worker's calls, while the block runs.
 
-    Collectives are taken to be rings, chains and messages as in `thinwire.traffic.wire_bytes`, whatever the
-    backend does. Calls of other threads are not seen.
+    The bytes are those of `thinwire.traffic.wire_bytes`, whatever the backend does. `all_reduce` and
+    `all_gather` are rings, `broadcast` and `reduce` are chains. In all other calls, each worker that has
+    something for another one sends it a message. Calls of threads that the program starts are not seen.
 
     Args:
         nodes: the node of each rank. By default torchrun's LOCAL_WORLD_SIZE says how many ranks a node has;
@@ -103,10 +173,12 @@ class meter(TorchDispatchMode):  # noqa: N801  # it is used as a function: `with
         UserError: a call is of a kind that is not counted.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, nodes: Sequence[int] | None = None) -> None:
         super().__init__()
         self._nodes = nodes
-        self._found: dict[tuple[str, tuple[int, ...]], list[Wire]] = {}
+        self._found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
 
     @property
     def table(self) -> pd.DataFrame:
@@ -114,29 +186,30 @@ class meter(TorchDispatchMode):  # noqa: N801  # it is used as a function: `with
 
         `between_nodes` is the part of `sent` that went to another node. `group` has the ranks of the group.
         """
-        rows = [
-            {"collective": name, "group": ranks, "calls": len(wires)}
-            | dict(zip(Wire._fields, map(sum, zip(*wires))))
-            for (name, ranks), wires in self._found.items()
-        ]
+        rows = [[*key, *sums] for key, sums in self._found.items()]
         return pd.DataFrame(rows, columns=["collective", "group", "calls", *Wire._fields])
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count a call if it is one of torch.distributed, and make it."""
-        if func.namespace == "c10d":
-            self._count(func, args)
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # torch then asks again for each operation that it makes of this one
+        if "c10d" in func.namespace or func.namespace == "symm_mem":
+            self._count(func._schema, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
-    def _count(self, func: Any, arguments: Sequence[Any]) -> None:
-        known = func._schema.name.removeprefix("c10d::")
-        if known not in _CALLS:
-            raise UserError(f"thinwire.meter cannot count torch's {known}: it counts {', '.join(_CALLS)}")
-        named = zip((argument.name for argument in func._schema.arguments), arguments)
-        group = dist.ProcessGroup.unbox(next(value for name, value in named if name == "process_group"))
+    def _count(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        if schema.name in _LOCAL:
+            return
+        given = dict(zip((argument.name for argument in schema.arguments), args)) | kwargs
+        collective = _COLLECTIVES.get(schema.name)
+        sparse = any(tensor.layout is not torch.strided for tensor in _flat(given.get("tensors", [])))
+        if collective is None or sparse:
+            what = f"{schema.name} of sparse tensors" if sparse else schema.name
+            raise UserError(f"thinwire.meter cannot count {what}: it counts {', '.join(_OPERATIONS)}")
+        group = _group(given.get("process_group", given.get("group_name")))
         ranks = tuple(dist.get_process_group_ranks(group))
         each = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
         nodes = tuple(rank // each if self._nodes is None else self._nodes[rank] for rank in ranks)
-        name, wire_of = _CALLS[known]
-        plain = [value for value in arguments if not isinstance(value, torch.ScriptObject)]
-        wire = wire_of(_Member(group.rank(), nodes), *plain)
-        self._found.setdefault((name, ranks), []).append(wire)
+        wire: Wire = getattr(_Call(group.rank(), nodes, given), collective)()
+        before = self._found.get((collective, ranks), [0] * 4)
+        self._found[collective, ranks] = [total + new for total, new in zip(before, (1, *wire))]

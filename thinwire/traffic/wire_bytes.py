@@ -1,9 +1,10 @@
 """The bytes that the algorithm of each collective sends and receives on one worker's link, exact to the byte.
 
-The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md): a ring
-for all-reduce and all-gather, a chain for broadcast, and direct links to a parameter server. What one worker
-sends, another one receives. `nodes` gives the node of each member of the group, in the order of the ranks.
-Members on the same node are neighbours in that order, so a ring crosses between nodes as rarely as possible.
+The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md). Rings are
+for all-reduce and all-gather, chains for broadcast and reduce, and direct links to a parameter server. What
+one worker sends, another one receives. `nodes` gives the node of each member of the group, in the order of
+the ranks. Members on the same node are neighbours in that order, so a ring crosses between nodes as rarely as
+possible.
 """
 
 from collections.abc import Sequence
@@ -57,16 +58,32 @@ def broadcast(rank: int, nodes: tuple[int, ...], nbytes: int, source: int) -> Wi
 
     The node of the source comes first. The chain enters each of the other nodes once.
     """
-    size = len(nodes)
-    rotated = [(source + i) % size for i in range(size)]
-    chain = sorted(rotated, key=lambda member: (nodes[member] - nodes[source]) % (max(nodes) + 1))
-    place = chain.index(rank)
-    last = place == size - 1
+    before, after = _in_chain(rank, nodes, source)
     return Wire(
-        sent=0 if last else nbytes,
-        received=0 if place == 0 else nbytes,
-        between_nodes=0 if last or nodes[chain[place + 1]] == nodes[rank] else nbytes,
+        sent=0 if after is None else nbytes,
+        received=0 if before is None else nbytes,
+        between_nodes=0 if after in (None, nodes[rank]) else nbytes,
     )
+
+
+def reduce(rank: int, nodes: tuple[int, ...], nbytes: int, target: int) -> Wire:
+    """The chain of a broadcast, backwards: all but `target` send their sum with what they have received."""
+    before, after = _in_chain(rank, nodes, target)
+    return Wire(
+        sent=0 if before is None else nbytes,
+        received=0 if after is None else nbytes,
+        between_nodes=0 if before in (None, nodes[rank]) else nbytes,
+    )
+
+
+def _in_chain(rank: int, nodes: tuple[int, ...], first: int) -> tuple[int | None, int | None]:
+    """The nodes of the members before and after a rank, in the chain that begins at rank `first`."""
+    size = len(nodes)
+    rotated = [(first + i) % size for i in range(size)]
+    chain = sorted(rotated, key=lambda member: (nodes[member] - nodes[first]) % (max(nodes) + 1))
+    on = [None, *(nodes[member] for member in chain), None]
+    place = chain.index(rank)
+    return on[place], on[place + 2]
 
 
 def push(rank: int, nodes: Sequence[int], nbytes: Sequence[int], server: int) -> Wire:

@@ -82,6 +82,8 @@ rule page:
     input:
         outputs.shown_on_page(CHOSEN, GRID, SIMULATED),
         simulated=[outputs.times(suite) for suite in SIMULATED],
+        # Of `thinwire times`, which no rule makes.
+        without_data=outputs.times_without_data(),
     output:
         outputs.entries(report, [outputs.PAGE]),
     log:
