@@ -9,14 +9,16 @@ import pytest
 
 from tests import project, simulated
 from tests.page.results_of_demo import OF_STEP
+from tests.unit import test_track
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
-from thinwire.publish.page import page
+from thinwire.config.suite import load
+from thinwire.publish.page import page, tracks
 from thinwire.publish.page.page import break_even, speed_ups_of
 from thinwire.publish.page.runs import columns
 from thinwire.records import record
-from thinwire.report import report_files
+from thinwire.report import report_files, track
 from thinwire.report.report_files import PAGE
 
 
@@ -229,3 +231,24 @@ def test_break_even_is_found_for_each_place_that_has_several_rates():
     assert found.to_gbit_per_second[0] == pytest.approx(10)
     assert found.from_gbit_per_second.tolist()[0] == 0
     assert found.from_gbit_per_second.isna().tolist() == [False, True]
+
+
+def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path, monkeypatch):
+    assert 'id="tracks"' not in page.html(plain)
+    results = shutil.copytree(plain, tmp_path / "results")
+    records = [test_track.record("ssgd", 3.4, revision="12345678"), test_track.record("thin", 4.0, 3.6)]
+    made = track.table(track.scores(test_track.TRACK, records, test_track.SECONDS))
+    report_files.write_table(made, results / "tables/demo/scores.csv")
+    report_files.write_digests(results, "demo")
+    monkeypatch.setattr(tracks, "load", lambda name: load("tracks/v1"))
+    text = page.html(results)
+    section = re.search(r'<section id="tracks".*?</section>', text, re.DOTALL)[0]
+    rows = [
+        re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", section, re.DOTALL)
+    ]
+    ssgd, thin = rows[1:]
+    told = ["1 of 1", "", "reported", "2026-11-26", "12345678"]
+    assert ssgd == ["1", '<a href="#method-ssgd">ssgd</a>', "2.00", "10", "200.0", *told]
+    assert thin[2:4] == [track.NO_SCORE, ""]
+    assert 'data-value="2.0"' in section
+    assert '<a href="#tracks">' in text
