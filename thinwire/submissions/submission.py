@@ -26,9 +26,8 @@ from thinwire.config.suite import suite_names
 from thinwire.config.track_entries import TRACKS
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import Plugin
-from thinwire.report.rows.record_check import RecordCheck
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.submissions import reproduction
+from thinwire.train.record_check import RecordCheck, SoundRecord
 from thinwire.train.result_files import record_folder, run_command
 from thinwire.train.reuse import is_there
 

@@ -14,8 +14,8 @@ from thinwire.config import yaml_file
 from thinwire.config.expand import cells
 from thinwire.config.track_entries import ENTRIES
 from thinwire.plugins import Plugin
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.submissions.submission import ABOUT, README, SCEPTICAL, About, every, verified
+from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
 _README = """\
