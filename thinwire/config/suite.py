@@ -1,6 +1,5 @@
 """A suite: one file in `config/` that describes which cells to run."""
 
-import json
 import os
 from pathlib import Path
 
@@ -64,12 +63,6 @@ def _named(name: str) -> Suite:
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
     return yaml_file.read(path, Suite, "a suite", "config/README.md")
-
-
-def json_schema() -> str:
-    """The JSON schema of suites: their keys, types and limits, for editors. `read` checks more than these."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Suite.model_json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
 
 
 def suite_names() -> list[str]:
