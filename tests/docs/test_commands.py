@@ -11,6 +11,7 @@ from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli.main import _parser
 from thinwire.config import expand, suite
+from thinwire.config.configuration import Configuration
 from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
 
@@ -81,7 +82,7 @@ def test_keys_and_suites_of_snakemake_are_there():
         arguments = after(words, "snakemake") or []
         given = [word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word)]
         for key, value in given:
-            assert key in grid.KEYS, words
+            assert key in Configuration.model_fields, words
             if key == "suites" and value.islower():
                 for name in value.split(","):
                     suite.load(name)
@@ -91,8 +92,9 @@ def test_keys_and_suites_of_snakemake_are_there():
 def test_what_snakemake_is_asked_for_can_be_planned(name):
     for words in command_lines((ROOT / name).read_text()):
         arguments = after(words, "snakemake") or []
-        given = dict(word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
-        if given and all(value.islower() or value.isdigit() for value in given.values()):
+        pairs = (word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
+        given = {key: int(value) if value.isdigit() else value for key, value in pairs}
+        if given and all(isinstance(value, int) or value.islower() for value in given.values()):
             choice = grid.chosen(given)
             assert grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
 

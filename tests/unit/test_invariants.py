@@ -16,7 +16,8 @@ from thinwire.data.lay_out import lay_out
 from thinwire.records import provenance
 from thinwire.records.invariants import read_tables
 from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
-from thinwire.report.rows import collect, record_check
+from thinwire.report.rows import collect
+from thinwire.train import record_check
 from thinwire.train.result_files import data_folder, record_folder
 from thinwire.train.run_cell import Attempt
 

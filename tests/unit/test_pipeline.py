@@ -13,6 +13,7 @@ from snakemake.io import report
 from tests import commands
 from thinwire import plugins
 from thinwire.base.errors import UserError
+from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells
 from thinwire.config.sources import PluginDigests
 from thinwire.config.yaml_file import Module
@@ -30,15 +31,24 @@ MIXED = ("demo", "claims/mp2_digits", "paper/accuracy", "paper/time")
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"suite": "demo"}, "--config suite: there is no such key; there are suites, tune, data, "),
-        ({"suites": "demo", "tune": "demo"}, "--config suites=... tune=...: give one of them"),
-        ({"suites": "tuning/demo"}, "--config suites=tuning/demo: give tune=demo instead"),
-        ({"data": "/no/such"}, "--config data=/no/such: there is no such folder"),
+        ({"suite": "demo"}, "suite: there is no such key (known are suites, tune, data, datasets, "),
+        ({"suites": "demo", "tune": "demo"}, "it has suites and tune: give one of them"),
+        ({"suites": ["demo"]}, "suites: write names with commas between them"),
+        ({"repetitions": 0}, "repetitions: input should be greater than or equal to 1, not 0"),
+        ({"suites": "tuning/demo"}, "suites=tuning/demo: give tune=demo instead"),
+        ({"data": "/no/such"}, "data=/no/such: there is no such folder"),
     ],
 )
-def test_a_wrong_choice_is_one_sentence(config, words):
-    with pytest.raises(UserError, match=re.escape(words)):
-        chosen(config)
+def test_a_wrong_choice_is_one_sentence_that_says_where_it_is(config, words):
+    for in_file, where in ((), "--config "), (config, "config/config.yaml: "):
+        with pytest.raises(UserError, match=f"^{re.escape(where + words)}"):
+            chosen(config, in_file)
+
+
+@pytest.mark.parametrize("key", [key for key in Configuration.model_fields if key not in ("tune", "data")])
+def test_each_key_of_the_configuration_chooses_something(key):
+    given = {"suites": "text_demo", "repetitions": 2}.get(key, "a, 4")
+    assert chosen({key: given}) != chosen({})
 
 
 def test_tunings_are_the_suites_of_their_trials():
@@ -53,7 +63,7 @@ def test_tunings_are_the_suites_of_their_trials():
 def test_a_data_set_has_the_folder_of_its_label_or_else_of_its_module(tmp_path):
     data = Module("small images", "images", {})
     assert Chosen([]).place_of(data) == ""
-    given = chosen({"data": tmp_path})
+    given = chosen({"data": str(tmp_path)})
     assert given.place_of(data) == ""
     (tmp_path / "images").mkdir()
     assert given.place_of(data) == f"--from {tmp_path}/images"

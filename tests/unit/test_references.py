@@ -21,6 +21,13 @@ def test_a_suite_cites_its_methods_its_data_and_its_models_once():
     assert "  title = {{Shakespeare}},\n  howpublished = {" in text
 
 
+def test_entries_that_nobody_could_confirm_are_named_above():
+    assert set(references.UNCONFIRMED) <= set(ALL)
+    first = references.bibtex("demo").partition("\n")[0]
+    assert first.endswith("confirms them: hsgd, hylo, multi_step_delay, ssd_sgd")
+    assert references.bibtex("text_demo").startswith("@")
+
+
 @pytest.mark.parametrize("name", project.METHODS)
 def test_every_method_has_a_publication(name):
     assert [*references._entries(plugins.get("method", name), ALL)]

@@ -15,9 +15,9 @@ from thinwire.cli import submissions as command
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
 from thinwire.records.record import RUN
-from thinwire.report.rows import record_check
 from thinwire.submissions import score, submission, submit
 from thinwire.submissions.reproduction import Reproduction, Verdict, facts
+from thinwire.train import record_check
 from thinwire.train.result_files import record_folder
 
 TRACK = "tracks/tiny"

@@ -27,7 +27,8 @@ from thinwire.report.report_files import (
     SUMMARY,
     TRAFFIC,
 )
-from thinwire.report.rows import collect, record_check, sound_records
+from thinwire.report.rows import collect, sound_records
+from thinwire.train import record_check
 from thinwire.train.result_files import data_folder, record_folder, runs_folder
 
 GRID = sound.cells("demo")[:3]

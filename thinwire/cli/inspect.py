@@ -12,7 +12,7 @@ from thinwire.config import grid_subset
 from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
-from thinwire.config.suite import json_schema
+from thinwire.config.json_schemas import json_schema
 from thinwire.train.reuse import cell_states, counts
 
 
@@ -87,8 +87,8 @@ def cells_main(arguments: Namespace) -> int:
 
 
 def schema_main(arguments: Namespace) -> int:
-    """Print the JSON schema of suites."""
-    print(json_schema(), end="")
+    """Print the JSON schema of a kind of files."""
+    print(json_schema(arguments.kind), end="")
     return 0
 
 

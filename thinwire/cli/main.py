@@ -93,7 +93,8 @@ def _parser() -> argparse.ArgumentParser:
         "for those of an A100, of which each cell takes the one of its precision",
     )
 
-    commands.add_parser("schema", help="print the JSON schema of suites, for editors")
+    schema = commands.add_parser("schema", help="print the JSON schema of files in config/, for editors")
+    schema.add_argument("kind", nargs="?", default="suite", choices=("suite", "tuning", "config"))
 
     data = add("data", help="fetch, verify and store a data set as arrays")
     data.add_argument("dataset", metavar="DATASET")

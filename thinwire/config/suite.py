@@ -1,20 +1,19 @@
 """A suite: one file in `config/` that describes which cells to run."""
 
-import json
 import os
 from pathlib import Path
 
 from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
-from thinwire.config import tuning_space, yaml_file
+from thinwire.config import track_entries, tuning_space, yaml_file
 from thinwire.config.suite_schema import Suite
 from thinwire.config.trials import PREFIX, suite_of_trials
 from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
-_NO_SUITES = ("accelerators/", "clusters/", "tuning/", "tuned/")
+_NO_SUITES = ("accelerators/", "clusters/", "entries/", "tuning/", "tuned/")
 # What claims are not tested, and what Snakemake runs.
 _NO_SUITE = ("claims/untested", "config")
 
@@ -28,6 +27,8 @@ def path_of(name: str) -> Path:
 def load(name: str) -> Suite:
     """Read and validate a suite; `tuning/NAME` is that of the trials of the suite NAME.
 
+    A track has the methods of one's own, too.
+
     Raises:
         UserError: the name is not valid, there is no such suite, or another one differs only in case; or the
             file has errors, and one message lists all of them with their paths.
@@ -38,7 +39,8 @@ def load(name: str) -> Suite:
         tuning = tuning_space.read(tuned)
         return suite_of_trials(name, _named(tuned), tuning)
     suite = _named(name)
-    return suite if suite.tuned is None else with_tuned(suite, path_of(name))
+    suite = suite if suite.tuned is None else with_tuned(suite, path_of(name))
+    return track_entries.with_own(suite) if name.startswith(track_entries.TRACKS) else suite
 
 
 def _named(name: str) -> Suite:
@@ -61,12 +63,6 @@ def _named(name: str) -> Suite:
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
     return yaml_file.read(path, Suite, "a suite", "config/README.md")
-
-
-def json_schema() -> str:
-    """The JSON schema of suites: their keys, types and limits, for editors. `read` checks more than these."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Suite.model_json_schema()}
-    return json.dumps(schema, indent=1) + "\n"
 
 
 def suite_names() -> list[str]:

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import writing
 from thinwire.base.names import clash, flat
 from thinwire.base.nvidia_smi import visible_gpus
+from thinwire.base.options import problems
 from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
+from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.trials import PREFIX
@@ -29,7 +33,6 @@ from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
 
-KEYS = ("suites", "tune", "data", *grid_subset.KEYS)
 # Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.
 _VALID = Path(".snakemake/thinwire_valid")
 
@@ -60,25 +63,36 @@ class Chosen:
         return ""
 
 
-def chosen(config: Mapping[str, Any]) -> Chosen:
+def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
     """Read what was given; without `suites` the demo is chosen.
+
+    Args:
+        config: values by key, as `Configuration` has them.
+        in_file: the keys whose values are from `config/config.yaml`, and not from the command line.
 
     Raises:
         UserError: a key is unknown, a value is not valid, or the folder does not exist.
     """
-    if unknown := sorted(set(config) - set(KEYS)):
-        raise UserError(f"--config {unknown[0]}: there is no such key; there are {', '.join(KEYS)}")
-    if "suites" in config and "tune" in config:
-        raise UserError("--config suites=... tune=...: give one of them")
-    suites = _names(config.get("suites", "demo"))
+
+    def where(key: str) -> str:
+        return f"{folders.SNAKEMAKE}:" if key in in_file else "--config"
+
+    try:
+        given = Configuration.model_validate(config).given
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        problem = problems(error, [*Configuration.model_fields])[0]
+        raise UserError(f"{where(str(first[0]) if first else 'tune')} {problem}") from None
+    suites = _names(given.get("suites", "demo"))
     if wrong := [name for name in suites if name.startswith(PREFIX)]:
-        raise UserError(f"--config suites={wrong[0]}: give tune={wrong[0].removeprefix(PREFIX)} instead")
-    if "tune" in config:
-        suites = [f"{PREFIX}{name}" for name in _names(config["tune"])]
-    data = Path(str(config["data"])) if "data" in config else None
+        better = wrong[0].removeprefix(PREFIX)
+        raise UserError(f"{where('suites')} suites={wrong[0]}: give tune={better} instead")
+    if "tune" in given:
+        suites = [f"{PREFIX}{name}" for name in _names(given["tune"])]
+    data = Path(str(given["data"])) if "data" in given else None
     if data is not None and not data.is_dir():
-        raise UserError(f"--config data={data}: there is no such folder")
-    return Chosen(suites, data, grid_subset.of(config))
+        raise UserError(f"{where('data')} data={data}: there is no such folder")
+    return Chosen(suites, data, grid_subset.of(given))
 
 
 def _names(listed: object) -> list[str]:

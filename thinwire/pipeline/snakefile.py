@@ -85,11 +85,16 @@ def called(workflow: Any) -> Call:
     )
 
 
-def configured(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration, in which `suites` or `tune` of the command line replaces both keys of a file."""
+def configured(workflow: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+    """The configuration, in which `suites` or `tune` of the command line replaces both keys of a file.
+
+    Returns:
+        The values by key, and the keys of which the file has the value.
+    """
     given = workflow.config_settings.config
     replaced = {"suites", "tune"} if {"suites", "tune"} & given.keys() else set()
-    return {key: value for key, value in config.items() if key in given or key not in replaced}
+    kept = {key: value for key, value in config.items() if key in given or key not in replaced}
+    return kept, kept.keys() - given.keys()
 
 
 def _engine(python: str) -> str:

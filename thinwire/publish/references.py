@@ -16,7 +16,9 @@ from thinwire.plugins import Plugin
 from thinwire.publish.paper.declarations import SOURCES
 
 _NUMBER = re.compile(r"arXiv (\d{4}\.\d{4,5})")
-_NOTE = "% Most entries were written from memory: compare them with the publications before you submit."
+# Keys of entries of which no public page was found, or of `ssd_sgd` none with its number.
+UNCONFIRMED = ("hsgd", "hylo", "mp2", "multi_step_delay", "ssd_sgd")
+_NOTE = "% Compare before you submit, because no public page confirms them: "
 _AND_OTHERS = " et al."
 
 
@@ -31,8 +33,9 @@ def bibtex(suite: str) -> str:
     used = [("method", cell.method.use) for cell in every]
     used += [("dataset", cell.data.use) for cell in every] + [("model", cell.model.use) for cell in every]
     plugs = [plugins.get(kind, name) for kind, name in dict.fromkeys(used)]
-    entries = [entry for plugin in plugs for entry in _entries(plugin, references)]
-    return "\n\n".join([_NOTE, *dict.fromkeys(entries)])
+    entries = dict.fromkeys(entry for plugin in plugs for entry in _entries(plugin, references))
+    unconfirmed = [key for key in UNCONFIRMED if any(f"{{{key},\n" in entry for entry in entries)]
+    return "\n\n".join([*([_NOTE + ", ".join(unconfirmed)] if unconfirmed else []), *entries])
 
 
 def _entries(plugin: Plugin, references: Mapping[str, Any]) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """Trains the cell of a record again, and says what is the same, and otherwise where the runs part."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from statistics import stdev
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 
 from thinwire import RULES_VERSION
@@ -22,12 +23,14 @@ from thinwire.launch.retry import until_it_ends
 from thinwire.records import record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.result import Schema
-from thinwire.report.rows.sound_records import SoundRecord
-from thinwire.report.statistics.paired import LEVEL, of_repeat
+from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import data_command, data_folder, record_folder
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt
+
+# Share of the sound repetitions that lie outside of the interval by chance.
+_LEVEL = 0.05
 
 
 class Verdict(StrEnum):
@@ -105,8 +108,20 @@ def judge(there: Facts, here: Facts, scores: Sequence[float]) -> Verdict:
         return Verdict.DIFFERENT
     if there.score is None or here.score is None:
         return Verdict.DIFFERENT
-    inside = abs(here.score - there.score) <= of_repeat(pd.Series(scores), LEVEL)
+    inside = abs(here.score - there.score) <= _most_by_chance(scores)
     return Verdict.INSIDE if inside else Verdict.DIFFERENT
+
+
+def _most_by_chance(scores: Sequence[float]) -> float:
+    """The most by which a repeated run differs from the first one, with a probability of 95 %.
+
+    Both are draws from the normal distribution that the scores show, so that their difference has twice its
+    variance.
+    """
+    import scipy.stats  # only here, because it takes a second
+
+    t = scipy.stats.t.ppf(1 - _LEVEL / 2, len(scores) - 1)
+    return float(t * stdev(scores) * math.sqrt(2))
 
 
 class Reproduction(NamedTuple):

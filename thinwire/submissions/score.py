@@ -21,7 +21,6 @@ from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
 from thinwire.records.provenance import git_state
 from thinwire.records.result import Schema
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.submissions.reproduction import (
     Facts,
     Reproduction,
@@ -33,6 +32,7 @@ from thinwire.submissions.reproduction import (
 )
 from thinwire.submissions.submission import Submission, method_of, verified_submission
 from thinwire.submissions.submit import Contract
+from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
 SCORE = "score.json"

@@ -2,7 +2,7 @@
 
 A *track* is a suite in `config/tracks/` that anybody may enter. `submissions/NAME/` has
 
-- `methods/NAME.py`, so that the folder is one of plug-ins;
+- `methods/NAME.py`, and its entry if it has one, so that the folder is one of plug-ins;
 - `runs/`, with the records of the track's cells for this method;
 - `README.md`, by its author, and `submission.yaml`, which `thinwire submit` writes;
 - `score.json`, once somebody else has repeated cells (`thinwire.submissions.score`).
@@ -23,11 +23,11 @@ from thinwire.config.cell import Cell
 from thinwire.config.entry_schema import Label
 from thinwire.config.expand import cells
 from thinwire.config.suite import suite_names
+from thinwire.config.track_entries import TRACKS
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import Plugin
-from thinwire.report.rows.record_check import RecordCheck
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.submissions import reproduction
+from thinwire.train.record_check import RecordCheck, SoundRecord
 from thinwire.train.result_files import record_folder, run_command
 from thinwire.train.reuse import is_there
 
@@ -87,7 +87,7 @@ def cells_of(track: str, name: str) -> list[Cell]:
     Raises:
         UserError: there is no such track, or it has no cell of this method.
     """
-    tracks = [suite for suite in suite_names() if suite.startswith("tracks/")]
+    tracks = [suite for suite in suite_names() if suite.startswith(TRACKS)]
     if track not in tracks:
         raise UserError(f"there is no track {track!r}: config/ has {', '.join(tracks) or 'none'}")
     every = cells(track)

@@ -12,9 +12,10 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
 from thinwire.config import yaml_file
 from thinwire.config.expand import cells
+from thinwire.config.track_entries import ENTRIES
 from thinwire.plugins import Plugin
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.submissions.submission import ABOUT, README, SCEPTICAL, About, every, verified
+from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
 _README = """\
@@ -62,6 +63,9 @@ def submit(name: str, track: str, results: Path, contradicts: str | None, contra
         with TemporaryDirectory(prefix=f".{name}.", dir=target.parent) as temporary:
             scratch = Path(temporary) / name
             _pack(scratch, plugin, made, results)
+            if (entry := home / ENTRIES / f"{name}.yaml").exists():
+                (scratch / ENTRIES).mkdir(parents=True)
+                shutil.copy(entry, scratch / ENTRIES)
             about = _about(track, made, contradicts)
             (scratch / ABOUT).write_text(yaml_file.text_of(about.model_dump(exclude_none=True)))
             seconds = sum(each.run.result.seconds.train for each in made if each.run.result)

@@ -2,9 +2,6 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-import pyarrow as pa
 
 from thinwire.base.digests import Damaged
 from thinwire.base.errors import UserError
@@ -14,18 +11,10 @@ from thinwire.config.sources import sources_of_many
 from thinwire.config.suite import suite_names
 from thinwire.config.trials import PREFIX
 from thinwire.records.invariants import require_invariants
-from thinwire.records.record import RUN, Record, read_sound
+from thinwire.records.record import RUN, read_sound
+from thinwire.train.record_check import SoundRecord as SoundRecord
 from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
 from thinwire.train.reuse import Sources, difference, difference_of_options
-
-
-class SoundRecord(NamedTuple):
-    """A sound record of a cell: its `run.json`, `curve.parquet` and `traffic.parquet`."""
-
-    cell: Cell
-    run: Record
-    curve: pa.Table
-    traffic: pa.Table
 
 
 class Reader:

@@ -163,21 +163,6 @@ def of_mean(values: pd.Series, further: int, level: float) -> tuple[float, float
     return mean - half, mean + half
 
 
-def of_repeat(values: pd.Series, level: float) -> float:
-    """The most by which a repeated run differs from the first one, with a probability of 1 - `level`.
-
-    Both are draws from the normal distribution that the values show, so that their difference has twice its
-    variance. One value alone says nothing of the spread: it is infinite.
-
-    Args:
-        values: of n runs, in any unit; at least one.
-        level: share of the cases outside, for example 0.05.
-    """
-    if len(values) < 2:
-        return math.inf
-    return float(scipy.stats.t.ppf(1 - level / 2, len(values) - 1) * values.std(ddof=1) * math.sqrt(2))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """The corrected p-values, in the same order; NaN stays NaN and does not count."""
     from statsmodels.stats.multitest import multipletests

@@ -4,6 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell, cell_of
 from thinwire.config.expand import cells
@@ -11,7 +13,6 @@ from thinwire.config.sources import sources_of_many
 from thinwire.records import record
 from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, read_tables
 from thinwire.records.record import Record
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
 from thinwire.train.reuse import difference, difference_of_inputs, difference_of_options, edited_sources
 
@@ -20,6 +21,15 @@ def all_folders(results: Path) -> list[Path]:
     """The folders of all records: of suites, of cells that were run by hand, and of emulated ones."""
     roots = [results, results / "by_hand", *sorted((results / "emulated").glob("*"))]
     return [folder for root in roots for folder in folders_of_records(root)]
+
+
+class SoundRecord(NamedTuple):
+    """A sound record of a cell: its `run.json`, `curve.parquet` and `traffic.parquet`."""
+
+    cell: Cell
+    run: Record
+    curve: pa.Table
+    traffic: pa.Table
 
 
 class Checked(NamedTuple):

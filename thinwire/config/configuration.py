@@ -1,0 +1,43 @@
+"""What `snakemake` runs: the keys of `config/config.yaml`, and of `--config`, which replaces them."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from thinwire.optim.recipe import Strict
+
+
+def _as_text(value: object) -> object:
+    """A name may be a number, such as that of workers."""
+    if type(value) not in (str, int, float):
+        raise ValueError("write names with commas between them")
+    return str(value)
+
+
+Names = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | float)]
+
+
+class Configuration(Strict):
+    """What `snakemake` runs. docs/running.md explains the keys."""
+
+    suites: Names = Field(default="demo", description="files in config/, without .yaml, with commas between")
+    tune: Names | None = Field(default=None, description="instead of suites: those whose methods are tuned")
+    data: str | None = Field(
+        default=None, description="has a folder for each data set whose files cannot be downloaded"
+    )
+    datasets: Names | None = Field(default=None, description="of all cells only these, by label")
+    models: Names | None = Field(default=None, description="of all cells only these, by label")
+    methods: Names | None = Field(default=None, description="of all cells only these, by label")
+    workers: Names | None = Field(default=None, description="of all cells only these, such as w8n2")
+    repetitions: int | None = Field(default=None, ge=1, le=10**9, description="only the first so many")
+
+    @model_validator(mode="after")
+    def _suites_or_tune(self) -> "Configuration":
+        if "suites" in self.model_fields_set and self.tune is not None:
+            raise ValueError("it has suites and tune: give one of them")
+        return self
+
+    @property
+    def given(self) -> dict[str, str | int]:
+        """The values that are not left out, by key."""
+        return {key: value for key in self.model_fields_set if (value := getattr(self, key)) is not None}
