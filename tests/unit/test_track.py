@@ -15,9 +15,9 @@ from thinwire.config.accelerators import load_accelerator
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Track
 from thinwire.report import track
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.simulation.simulate import SimulatedCell
 from thinwire.simulation.without_data import seconds_of_passes
+from thinwire.train.record_check import SoundRecord
 
 TRACK = Track(cluster="wan_200m_50ms", target=3.5, seeds=4, sigma=0.1, threshold=3.0)
 SECONDS = {"ssgd": 0.2, "ssgd_bf16": 0.1, "thin": 0.01, "late": 0.01}

@@ -25,8 +25,9 @@ from thinwire.config.suite_schema import Suite, Track
 from thinwire.config.suite_task import task_of
 from thinwire.records.record import Record
 from thinwire.report import report_files
-from thinwire.report.rows.sound_records import Reader, SoundRecord
+from thinwire.report.rows.sound_records import Reader
 from thinwire.simulation import simulated_file
+from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
 NO_SCORE = "never reaches the target"
