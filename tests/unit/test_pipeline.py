@@ -16,6 +16,7 @@ from thinwire.base.errors import UserError
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells
 from thinwire.config.sources import PluginDigests
+from thinwire.config.suite_schema import Simulate
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import inputs, outputs, resources, snakefile
@@ -158,6 +159,15 @@ def test_a_suite_has_a_table_and_figures_in_three_forms_each():
     assert names_of(made) == {"summary", "digests", *outputs.COMPARED, *figures}
     tables = ("csv", "md", "tex", "typ")
     assert len(made) == len(tables) + 2 + len(outputs.COMPARED) + 3 * len(figures)
+
+
+def test_a_track_that_is_simulated_has_scores_too():
+    settings = Simulate(clusters=["wan_200m_50ms"])
+    made, of_track = (
+        set(outputs.report("demo", DEMO, outputs.Simulation(settings, DEMO, [4], of_track=each)))
+        for each in (False, True)
+    )
+    assert of_track - made == {f"results/tables/demo/scores.{end}" for end in ("csv", "md")}
 
 
 def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_a_profile():

@@ -54,6 +54,7 @@ class Simulation:
     settings: Simulate
     cells: list[Cell]
     workers: list[int]
+    of_track: bool = False
 
     @property
     def over_workers(self) -> bool:
@@ -101,7 +102,8 @@ def simulations(grid: Grid) -> Mapping[str, Simulation]:
         suite = load(name)
         if suite.simulate is not None:
             own = [c for c in grid.cells.values() if c.suite == name and c.repetition == 0]
-            found[name] = Simulation(suite.simulate, own, numbers_of_workers(suite.simulate, suite))
+            workers = numbers_of_workers(suite.simulate, suite)
+            found[name] = Simulation(suite.simulate, own, workers, suite.track is not None)
     return found
 
 
@@ -180,8 +182,7 @@ def report(
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
-    if load(suite).track is not None:
-        tables += [f"{SCORES}.csv", f"{SCORES}.md"]
+        tables += [f"{SCORES}.csv", f"{SCORES}.md"] if simulation.of_track else []
     if ladder:
         tables += ["ladder.csv", "ladder.md"]
         figures += ["ladder"]

@@ -12,13 +12,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
+from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
 from thinwire.base.names import suggested_command
+from thinwire.config.cell import Cell
+from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite, Track
@@ -27,11 +31,13 @@ from thinwire.records.record import Record
 from thinwire.report import report_files
 from thinwire.report.rows.sound_records import Reader
 from thinwire.simulation import simulated_file
+from thinwire.simulation.simulate import SimulatedCell
+from thinwire.submissions import submission
+from thinwire.submissions.score import tier
 from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
 NO_SCORE = "never reaches the target"
-REPORTED = "reported"  # the tier of what nobody has repeated
 _BASELINE = "ssgd"  # the module of methods that others have to be better than
 
 
@@ -145,7 +151,7 @@ _NOTE = (
 
 
 def write(suite: str, results: Path) -> None:
-    """Write `scores.csv` and `scores.md` of a suite, of its methods that have runs and a simulated time.
+    """Write `scores.csv` and `scores.md` of a suite: of its methods that have runs, and of submissions.
 
     Raises:
         UserError: a record is missing or damaged, or the suite has not been simulated.
@@ -155,15 +161,40 @@ def write(suite: str, results: Path) -> None:
     folder, seconds = results / "tables" / suite, simulated_steps(settings.track, suite, results)
     there = [c for c in cells(suite) if c.method.label in seconds and record_folder(results, c).exists()]
     # What was collected is sound, and files of plug-ins may have been edited since.
-    made = table(scores(settings.track, Reader(results, there, archived=True).read(there), seconds))
+    records = [*Reader(results, there, archived=True).read(there)]
+    tiers: dict[str, str] = {}
+    for each in submission.every():
+        if each.about.track == suite and each.about.contradicts is None:
+            tiers[each.name] = tier(each)
+            if each.name not in seconds:
+                submitted = submission.verified_submission(each)
+                with folders.named(each.folder):
+                    seconds[each.name] = _simulated(settings, submitted[0].cell, results)
+                records += submitted
+    made = table(scores(settings.track, records, seconds), tiers)
     report_files.write_table(made, folder / f"{report_files.SCORES}.csv")
     write_text(folder / f"{report_files.SCORES}.md", markdown(made, settings))
 
 
-def table(found: Sequence[Score]) -> pd.DataFrame:
-    """One row for each score, the best first."""
-    rows = [{"rank": place, **asdict(score), "tier": REPORTED} for place, score in enumerate(found, 1)]
-    return pd.DataFrame(rows)
+def _simulated(suite: Suite, cell: Cell, results: Path) -> float:
+    """The seconds of a step, as `thinwire simulate` gives them."""
+    assert suite.track is not None
+    assert suite.simulate is not None
+    cluster = load_cluster(suite.track.cluster)
+    spread = cluster.spread(cell.workers)
+    made = SimulatedCell(cell, results, spread, suite.simulate.steps, suite.simulate.accelerator)
+    return made.on(cluster).step_seconds
+
+
+def table(found: Sequence[Score], tiers: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:
+    """One row for each score, the best first.
+
+    Args:
+        found: the scores.
+        tiers: how far submissions are proved, by name; of all others, nobody has repeated anything.
+    """
+    rows = [{"rank": place, **asdict(score)} for place, score in enumerate(found, 1)]
+    return pd.DataFrame(rows).assign(tier=[tiers.get(score.method, "reported") for score in found])
 
 
 def markdown(rows: pd.DataFrame, suite: Suite) -> str:
