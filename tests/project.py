@@ -51,6 +51,7 @@ SUITES = (
     "claims/hylo",
     "claims/hylo_digits",
     "claims/mp2",
+    "claims/mp2_bytes",
     "claims/mp2_digits",
     "claims/mp2_seconds_emulated",
     "claims/multi_step_delay",

@@ -145,6 +145,12 @@ def test_what_may_be_said():
     assert "It cannot be told yet" in unknown["says"]
 
 
+def test_a_claim_that_was_set_after_its_runs_says_so():
+    row = row_of(claim(post_hoc=True), run("ssgd", 0), run("thin", 0, 50))
+    assert row["says"].endswith("The claim was set when these runs were known.")
+    assert table.short(pd.DataFrame([row])).verdict.item() == "held (post hoc)"
+
+
 def test_a_verdict_on_a_reconstruction_says_so():
     made = suite(claim(method="hylo")).model_copy(update={"methods": load("claims/hylo").methods})
     (row,) = rows_of("s", made, runs(run("ssgd", 0), run("hylo", 0, 50)), NO_CURVES, None)

@@ -122,6 +122,9 @@ class Claim(Strict):
     expected: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="where the estimate should lie, in its unit"
     )
+    post_hoc: bool = Field(
+        default=False, description="was the claim set here when the runs that decide it were known?"
+    )
     may_say: Template = Field(description="the sentence if the claim is held, with fields such as {estimate}")
     may_not_say: list[Template] = Field(
         default=[], description="sentences that no verdict on this claim supports, with the same fields"

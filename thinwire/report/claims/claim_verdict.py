@@ -204,6 +204,7 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
             f"{estimate(outcome, claim.unit)}; {outcome.reason}"
         )
     own = f" `{claim.method}` is reconstructed." if reconstructed else ""
+    own += " The claim was set when these runs were known." if claim.post_hoc else ""
     return f"{_where(named)}: {said}{own}"
 
 

@@ -224,6 +224,7 @@ def _row(
         "claim": claim.claim,
         "method": claim.method,
         "reconstructed": reconstructed,
+        "post_hoc": claim.post_hoc,
         "against": named["against"],
         "metric": claim.metric,
         "direction": claim.direction,

@@ -23,8 +23,9 @@ from thinwire.simulation import simulated_file
 
 # docs/columns.md explains them.
 COLUMNS = (
-    *("id", "suite", "publication", "claim", "method", "reconstructed", "against", "metric", "direction"),
-    *("margin", "statistic", "scope", "kind", "dataset", "model", "workers", "nodes", "cluster", "n"),
+    *("id", "suite", "publication", "claim", "method", "reconstructed", "post_hoc", "against"),
+    *("metric", "direction", "margin", "statistic", "scope"),
+    *("kind", "dataset", "model", "workers", "nodes", "cluster", "n"),
     *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
 )
 _NOTES = (
@@ -109,7 +110,7 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 
 def _untested(claim: claims.Untested) -> Row:
     numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
-    verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
+    verdict = {"reconstructed": False, "post_hoc": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
     said = f"Not testable here: {claim.reason}."
     if printed := claim_verdict.benchmark_sentence(claim):
         said += f" {printed}"
@@ -127,7 +128,8 @@ def _where(row: Mapping[Hashable, Any]) -> str:
 
 def _verdict(row: Mapping[Hashable, Any]) -> str:
     hint = f": {row['reason']}" if row["verdict"] == Verdict.CANNOT_BE_TOLD and not row["dataset"] else ""
-    return f"{row['verdict']}{hint}{' (reconstructed)' if row['reconstructed'] else ''}"
+    marks = ", ".join(mark for mark in ("reconstructed", "post hoc") if row[mark.replace(" ", "_")])
+    return f"{row['verdict']}{hint}{f' ({marks})' if marks else ''}"
 
 
 def _estimate(row: Mapping[Hashable, Any]) -> str:

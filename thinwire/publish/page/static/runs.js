@@ -26,7 +26,8 @@ function showClaims() {
     ["where", where, (row) => withRemark(where(row), joined(", ", row.suite, row.kind))],
     ["estimate", "estimate", estimate],
     ["n", "n"],
-    ["verdict", "verdict", (row) => withRemark(row.verdict, row.reconstructed && "reconstructed")],
+    ["verdict", "verdict", (row) => withRemark(row.verdict,
+      joined(", ", row.reconstructed && "reconstructed", row.post_hoc && "post hoc"))],
     ["what may be said", "says", (row) => prose(row.says)],
   ], decode(DATA.claims));
 }
