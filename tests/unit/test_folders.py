@@ -32,6 +32,20 @@ def test_a_folder_is_ones_own_if_it_has_plug_ins_or_suites_and_is_outside_of_the
     assert plugins.get("model", "mine").path == path
 
 
+def test_what_is_installed_inside_ones_own_folder_is_the_projects(tmp_path, monkeypatch):
+    """As in `.venv`; a submission is a folder of one's own inside the project."""
+    monkeypatch.setattr(folders, "ROOT", tmp_path / ".venv/project")
+    belongs = [
+        folders.belongs(tmp_path / path, tmp_path / folder)
+        for path, folder in (
+            ("methods/mine.py", ""),
+            (".venv/project/methods/ssgd.py", ""),
+            (".venv/project/submissions/a/methods/b.py", ".venv/project/submissions/a"),
+        )
+    ]
+    assert belongs == [True, False, True]
+
+
 def test_clusters_and_suites_are_found_and_a_suite_is_tuned_where_it_is(own):
     cluster = own("config/clusters/mine.yaml")
     cluster.write_text((clusters.CLUSTERS / "wan_100m.yaml").read_text().replace("wan_100m", "mine"))

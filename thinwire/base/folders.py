@@ -42,6 +42,12 @@ def own() -> Path | None:
     return folder if is_one and (submitted or not folder.is_relative_to(ROOT)) else None
 
 
+def belongs(path: Path, folder: Path) -> bool:
+    """Is this file one of this folder's own? In its virtual environment, the project may be installed."""
+    installed = ROOT.is_relative_to(folder) and path.is_relative_to(ROOT)
+    return path.is_relative_to(folder) and not installed
+
+
 @contextmanager
 def named(folder: Path) -> Iterator[None]:
     """Let this folder be one's own meanwhile, also for processes that are started."""

@@ -83,7 +83,7 @@ def _suite(folder: Path) -> str:
 def _own(kind: str, folder: Path) -> list[str]:
     """The plug-ins of one's own, of those that learn something those that classify images."""
     found = [] if folder == ROOT else plugins.find(kind).values()
-    own = [plugin for plugin in found if plugin.path.is_relative_to(folder)]
+    own = [plugin for plugin in found if folders.belongs(plugin.path, folder)]
     return [p.name for p in own if kind == "method" or p.literal("task") in (None, CLASSIFICATION.name)]
 
 

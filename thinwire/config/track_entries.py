@@ -41,7 +41,7 @@ def with_own(suite: Suite) -> Suite:
     if home is None:
         return suite
     for name, plugin in plugins.find("method").items():
-        if not plugin.path.is_relative_to(home):
+        if not folders.belongs(plugin.path, home):
             continue
         if name in suite.methods:
             raise UserError(f"{plugin.path}: the track has a method {name} already: rename the file")

@@ -80,7 +80,7 @@ def submit(name: str, track: str, results: Path, contradicts: str | None, contra
 def _own(name: str) -> tuple[Plugin, Path]:
     """The method of this name, and the folder of one's own that it must be in."""
     home, plugin = folders.own(), plugins.get("method", name)
-    if home is None or not plugin.path.is_relative_to(home):
+    if home is None or not folders.belongs(plugin.path, home):
         raise UserError(
             f"{name} is a method of the project: only one in a folder of your own can be submitted, and "
             f"`thinwire new method NAME` writes one outside of a clone"
