@@ -103,7 +103,6 @@ class Trainer:
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
 
     def _batches_of(self, ranks: Sequence[int]) -> Batches:
-        """The batches of some workers."""
         task, workers = self.task, self.task.cluster.workers
         return Batches(
             task.data,
