@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 venv=.venv
-torch=$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' envs/requirements.in)
+torch=$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' envs/develop.in)
 
 say() { echo "setup: $*" >&2; }
 
@@ -17,7 +17,7 @@ say() { echo "setup: $*" >&2; }
     exit 1
 }
 # The folder is part of the stamp: a virtual environment does not survive being moved.
-stamp="$(pwd) $("$python" -V) $(cat envs/requirements.in envs/requirements.lock envs/*.py pyproject.toml envs/setup.sh | cksum)"
+stamp="$(pwd) $("$python" -V) $(cat envs/*.in envs/requirements.lock envs/*.py pyproject.toml envs/setup.sh | cksum)"
 is_current() { [ "$(cat $venv/.stamp 2>/dev/null)" = "$stamp" ]; }
 ! is_current || exit 0
 # Two at once would each remove what the other installs: the second one waits, and finds it done.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,8 +31,8 @@ def call(folder, *command):
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """The folder of programs of an environment with a wheel, which is built from a source distribution."""
+def wheel(tmp_path_factory):
+    """A wheel, which is built from a source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in tracked():
         if not name.startswith("results/") or name.endswith("/comparisons.csv"):
@@ -42,13 +43,23 @@ def programs(tmp_path_factory):
     with tarfile.open(folder / succeeded(sources).stdout.split()[-1]) as archive:
         archive.extractall(folder, filter="data")
         unpacked = folder / archive.getnames()[0]
-    wheel = call(unpacked, sys.executable, "-c", build.format("wheel", str(folder)))
-    venv.create(folder / "venv")
-    (packages,) = (folder / "venv/lib").glob("python*/site-packages")
+    made = call(unpacked, sys.executable, "-c", build.format("wheel", str(folder)))
+    return folder / succeeded(made).stdout.split()[-1]
+
+
+def installed(wheel, folder):
+    """The folder of programs of a new environment, which has the wheel and the packages of these tests."""
+    venv.create(folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(PACKAGES)
-    pip = (sys.executable, "-m", "pip", "--python", folder / "venv/bin/python", "install", "--quiet")
-    succeeded(call(folder, *pip, "--no-deps", "--no-index", folder / succeeded(wheel).stdout.split()[-1]))
-    return folder / "venv/bin"
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin/python", "install", "--quiet")
+    succeeded(call(folder, *pip, "--no-deps", "--no-index", wheel))
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def programs(wheel, tmp_path_factory):
+    return installed(wheel, tmp_path_factory.mktemp("venv"))
 
 
 @pytest.mark.slow
@@ -84,3 +95,30 @@ from thinwire.report.rows.known_accuracy import of_methods
 assert Validated.read() and of_methods() and read()
 """
     succeeded(call(tmp_path, programs / "python", "-c", program))
+
+
+@pytest.mark.slow
+def test_the_oldest_versions_that_are_allowed_work_together(wheel, tmp_path, monkeypatch):
+    """The lock has the newest of its day. This needs the internet, but for torch: others are gigabytes."""
+    pytest.importorskip("uv", reason="pip takes minutes")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:xdist")  # which users of `thinwire check` may not have
+    programs = installed(wheel, tmp_path / "venv")
+    allowed = re.findall(r"^(\S+?)>=([\d.]+)", (ROOT / "envs/requirements.in").read_text(), re.MULTILINE)
+    oldest = [f"{name}=={version}" for name, version in allowed if not name.startswith("torch")]
+    assert len(oldest) > 20
+    uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", programs / "python")
+    succeeded(call(tmp_path, *uv, *oldest))
+
+    def thinwire(*words):
+        return succeeded(call(tmp_path, programs / "thinwire", *words)).stdout
+
+    thinwire("new", "method", "mine")
+    thinwire("check", "mine")
+    thinwire("new", "suite", "first")
+    thinwire("data", "digits")
+    thinwire("run", "first", "digits/cnn/mine/w4/seed0")
+    snakemake = (programs / "snakemake", "--snakefile", ROOT / "Snakefile", "--config", "suites=first")
+    succeeded(call(tmp_path, *snakemake, "repetitions=1"))
+    table = pd.read_csv(tmp_path / "results/tables/first/summary.csv").set_index("method")
+    assert table.done["mine"] == table.done["ssgd"] == 1
+    assert (tmp_path / "results/index.html").is_file()
