@@ -51,7 +51,7 @@ def test_a_record_with_other_numbers_is_different_and_the_exit_code_is_1(made, m
     monkeypatch.setattr(reproduction, "read", lambda folder: next(calls))
     arguments = Namespace(record=record_folder(made, TINY), results=made, json=False)
     assert command.reproduce_main(arguments) == 1
-    assert "different: first at step 2, in train_loss of the evaluation: 9.0 there" in capsys.readouterr().out
+    assert "first at step 2, in train_loss of the evaluation: 9.0 there" in capsys.readouterr().out
 
 
 def test_records_of_other_rules_and_without_data_are_refused(tmp_path):

@@ -180,7 +180,7 @@ def scored(home, monkeypatch):
         def repeated(of, cell, results):
             (own,) = (each for each in submission.verified_submission(of) if each.cell == cell)
             again = facts(own).model_copy(update={"started": "now", **changes})
-            return Reproduction(Verdict.IDENTICAL, again, None, [])
+            return Reproduction(Verdict.IDENTICAL, again, None, (None, None), [], [])
 
         return repeated
 

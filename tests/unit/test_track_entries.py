@@ -10,12 +10,14 @@ from thinwire.config import expand, suite
 TRACK = {
     "title": "Tiny",
     "seed": 1,
-    "repetitions": 1,
+    "repetitions": 2,
     "datasets": ["digits"],
     "models": {"cnn": None},
     "methods": {"ssgd": None},
     "workers": [2],
     "recipe": {"epochs": 1, "batch": 600, "batch_per": "run", "optimizer": {"lr": 0.1, "momentum": 0.9}},
+    "simulate": {"clusters": ["wan_200m_50ms"], "accelerator": "a100_fp32"},
+    "track": {"cluster": "wan_200m_50ms", "target": 50, "seeds": 2, "sigma": 0.05, "threshold": 3},
 }
 
 
@@ -27,22 +29,23 @@ def home(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     (tmp_path / "config/tracks").mkdir()
     (tmp_path / "config/tracks/tiny.yaml").write_text(yaml.safe_dump(TRACK))
-    (tmp_path / "config/other.yaml").write_text(yaml.safe_dump(TRACK))
+    other = {key: value for key, value in TRACK.items() if key != "track"}
+    (tmp_path / "config/other.yaml").write_text(yaml.safe_dump(other))
     return tmp_path
 
 
 def test_a_method_of_ones_own_is_a_row_of_a_track_and_of_no_other_suite(home):
     (home / "config/entries/mine.yaml").unlink()
-    ssgd, mine = expand.cells("tracks/tiny")
+    ssgd, mine = expand.cells("tracks/tiny")[:2]
     assert (mine.method.label, mine.method.options) == ("mine", {})
     assert mine.recipe == ssgd.recipe
-    assert [cell.method.label for cell in expand.cells("other")] == ["ssgd"]
+    assert [cell.method.label for cell in expand.cells("other")] == ["ssgd", "ssgd"]
 
 
 def test_its_entry_has_its_options_and_what_may_be_tuned(home):
     entry = {"options": {"period": 4}, "recipe": {"optimizer": {"lr": 0.5}}}
     (home / "config/entries/mine.yaml").write_text(yaml.safe_dump(entry))
-    ssgd, mine = expand.cells("tracks/tiny")
+    ssgd, mine = expand.cells("tracks/tiny")[:2]
     assert mine.method.options == {"period": 4}
     assert (mine.recipe.optimizer.lr, mine.recipe.optimizer.momentum) == (0.5, 0.9)
     assert ssgd.recipe.optimizer.lr == 0.1

@@ -9,6 +9,10 @@ from thinwire.plugins import ROOT
 
 TRACK = "tracks/tiny"
 CELLS = [f"digits/cnn/mine/w2/seed{number}" for number in range(2)]
+COMPETITION = """
+simulate: {clusters: [wan_200m_50ms], accelerator: a100_fp32}
+track: {cluster: wan_200m_50ms, target: 50, seeds: 2, sigma: 0.05, threshold: 3}
+"""
 
 
 @pytest.mark.slow
@@ -17,7 +21,7 @@ def test_a_method_goes_from_an_empty_folder_to_a_proved_row(project, tmp_path):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, project.folder / name)
     (project.folder / "config/tracks").mkdir(exist_ok=True)
-    project.suite(TRACK, "{ssgd: }", epochs=1)
+    project.suite(TRACK, "{ssgd: }", epochs=1, more=COMPETITION)
     path = project.folder / f"config/{TRACK}.yaml"
     text = path.read_text().replace("batch: 64", "batch: 600")  # two steps
     path.write_text(text.replace("repetitions: 1", "repetitions: 2"))

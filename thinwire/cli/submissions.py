@@ -28,8 +28,13 @@ def reproduce_main(arguments: Namespace) -> int:
             stack.enter_context(redirect_stdout(sys.stderr))
         found = reproduce(folder, arguments.results)
     if arguments.json:
-        about = {"record": str(arguments.record), "verdict": found.verdict.value, "first": found.difference}
-        print(json.dumps({**about, "others": found.others, "repeated": found.facts.model_dump()}, indent=2))
+        about: dict[str, object] = {
+            "record": str(arguments.record),
+            "verdict": found.verdict.value,
+            "first": found.difference,
+        }
+        about |= {"others": found.others, "edited": found.edited, "scores": found.scores}
+        print(json.dumps({**about, "repeated": found.facts.model_dump()}, indent=2))
     else:
         print(f"{arguments.record}: {_said(found)}")
     return int(found.verdict is Verdict.DIFFERENT)
@@ -65,10 +70,13 @@ def score_main(arguments: Namespace) -> int:
 
 
 def _said(found: Reproduction) -> str:
-    """The verdict in a sentence."""
-    first = "" if found.difference is None else f": first {found.difference}"
-    others = f"; another {' and another '.join(found.others)}" if found.others else ""
-    return f"{found.verdict.value}{first}{others}"
+    """The verdict, and a line for each thing that differs."""
+    lines = [found.verdict.value]
+    if found.difference is not None:
+        lines += ["score: {} there, {} here".format(*found.scores), f"first {found.difference}"]
+    lines += [f"another {what}" for what in found.others]
+    lines += [f"edited since: the {kind}" for kind in found.edited]
+    return "\n  ".join(lines)
 
 
 def _contract(method: Path) -> dict[str, str]:

@@ -40,7 +40,7 @@ def load(name: str) -> Suite:
         return suite_of_trials(name, _named(tuned), tuning)
     suite = _named(name)
     suite = suite if suite.tuned is None else with_tuned(suite, path_of(name))
-    return track_entries.with_own(suite) if name.startswith(track_entries.TRACKS) else suite
+    return suite if suite.track is None else track_entries.with_own(suite)
 
 
 def _named(name: str) -> Suite:

@@ -1,4 +1,4 @@
-"""The methods of one's own in a track: a suite in `config/tracks/` that anybody may enter, and nobody edits.
+"""The methods of one's own in a track, a suite that anybody may enter and nobody edits.
 
 Each method in the folder of one's own has an entry there. `config/entries/NAME.yaml`, beside the method, may
 have its options, and what each method may choose of the recipe.
@@ -19,7 +19,6 @@ from thinwire.optim.recipe import Optimizer, Strict
 from thinwire.optim.tunable import Tunable
 from thinwire.plugins import show
 
-TRACKS = "tracks/"
 ENTRIES = Path("config/entries")
 
 

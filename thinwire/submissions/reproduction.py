@@ -131,8 +131,12 @@ class Reproduction(NamedTuple):
     facts: Facts
     difference: str | None
     """Where the two runs part first; None: nowhere."""
+    scores: tuple[float | None, float | None]
+    """That of the record, and that of the repeated run."""
     others: list[str]
-    """In what the machine, the packages and the files of code differ."""
+    """In what the machine differs, and torch."""
+    edited: list[str]
+    """The kinds of files of code that were edited since."""
 
 
 def reproduce(folder: Path, results: Path) -> Reproduction:
@@ -151,14 +155,14 @@ def reproduce(folder: Path, results: Path) -> Reproduction:
     ours, theirs = facts(here), facts(there)
     verdict = judge(theirs, ours, scores_beside(folder, there))
     others = [
-        f"{what} ({theirs.machine[what]} there, {value} here)"
+        f"{what}: {theirs.machine[what]} there, {value} here"
         for what, value in ours.machine.items()
         if theirs.machine[what] != value
     ]
     used, now = (made.run.provenance.get("sources_sha256") or {} for made in (there, here))
-    others += [f"the file of the {kind}" for kind in now if used.get(kind) != now[kind]]
+    edited = [kind for kind in now if used.get(kind) != now[kind]]
     difference = None if verdict is Verdict.IDENTICAL else first_difference(there, here)
-    return Reproduction(verdict, ours, difference, others)
+    return Reproduction(verdict, ours, difference, (theirs.score, ours.score), others, edited)
 
 
 def scores_beside(folder: Path, made: SoundRecord) -> list[float]:

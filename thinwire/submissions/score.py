@@ -3,7 +3,7 @@
 The *tier* of a submission is computed from its files whenever it is read, and typed nowhere:
 
 - *reported*: its records verify;
-- *repeated*: cells that were drawn at random gave the same when somebody trained them again;
+- *repeated*: cells that were drawn at random gave the same again;
 - *proved*: besides, its method keeps the contract, and equals SSGD where it says so.
 
 `score.json` has what was measured, and no verdict. It is no signature: whoever merges it must have made it.

@@ -23,7 +23,6 @@ from thinwire.config.cell import Cell
 from thinwire.config.entry_schema import Label
 from thinwire.config.expand import cells
 from thinwire.config.suite import suite_names
-from thinwire.config.track_entries import TRACKS
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import Plugin
 from thinwire.submissions import reproduction
@@ -31,6 +30,7 @@ from thinwire.train.record_check import RecordCheck, SoundRecord
 from thinwire.train.result_files import record_folder, run_command
 from thinwire.train.reuse import is_there
 
+TRACKS = "tracks/"
 ABOUT, README = "submission.yaml", "README.md"
 SCEPTICAL = "sceptical"
 

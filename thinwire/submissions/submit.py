@@ -55,6 +55,7 @@ def submit(name: str, track: str, results: Path, contradicts: str | None, contra
     failed = [check for check, outcome in contract(plugin.path).items() if outcome == "failed"]
     if failed:
         raise UserError(f"{name} breaks the contract ({failed[0]}): `thinwire check {name}` says where")
+    about = _about(track, made, contradicts)
     target = home / folders.SUBMISSIONS / name
     if contradicts is not None:
         target = target.parent / SCEPTICAL / name
@@ -66,7 +67,6 @@ def submit(name: str, track: str, results: Path, contradicts: str | None, contra
             if (entry := home / ENTRIES / f"{name}.yaml").exists():
                 (scratch / ENTRIES).mkdir(parents=True)
                 shutil.copy(entry, scratch / ENTRIES)
-            about = _about(track, made, contradicts)
             (scratch / ABOUT).write_text(yaml_file.text_of(about.model_dump(exclude_none=True)))
             seconds = sum(each.run.result.seconds.train for each in made if each.run.result)
             text = _README.format(
