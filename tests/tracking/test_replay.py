@@ -172,4 +172,6 @@ def test_the_pipeline_replays_its_runs_and_works_without_a_client(tmp_path):
     answer = succeeded(project.snakemake())
     assert warnings_of(answer.stdout + answer.stderr) == []
     assert (runs / replay.NOTE).read_text() == "1 of 1 runs\n"
-    assert len(list(runs.glob("offline-run-*/*.wandb"))) == 1
+    # The tables come first, so that the run which sums them up is there too.
+    assert len(list(runs.glob("offline-run-*/*.wandb"))) == 2
+    assert len(list(runs.glob("offline-run-*-tiny-summary-*"))) == 1
