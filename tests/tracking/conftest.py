@@ -10,6 +10,7 @@ import pytest
 from tests import commands
 from tests.tracking.stub import Stub
 from thinwire.plugins import ROOT
+from thinwire.publish.wandb import client
 
 CANARY = "canary" + "0123456789" * 4
 # By default nothing listens on port 9 of a machine.
@@ -20,6 +21,7 @@ NOWHERE = "http://127.0.0.1:9"
 def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("WANDB_")]:
         monkeypatch.delenv(name)
+    client.forget()  # it has read the environment of an earlier test
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.setenv("WANDB_BASE_URL", NOWHERE)
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -51,6 +51,9 @@ class Stub:
         self.status = status
         self.runs: dict[tuple[str, str], Sent] = {}
         self.keys: set[str] = set()  # with which it was asked
+        self.files: dict[str, bytes] = {}  # of runs and artifacts, by their names
+        self.artifacts: list[dict[str, Any]] = []  # what was said of each
+        self.reports: list[dict[str, Any]] = []  # the same
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -98,6 +101,7 @@ class Stub:
             project, run = path.split("/")[-3:-1]
             self._receive(self.runs[project, run], json.loads(body or b"{}"))
             return {"exitcode": None, "limits": {}}
+        self.files[path.removeprefix("/files/")] = body
         return {}
 
     def _graphql(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -112,6 +116,45 @@ class Stub:
             return {"createRunFiles": {"runID": "1", "uploadHeaders": [], "files": files}}
         if "viewer" in query:
             return {"viewer": {"id": "1", "entity": "local", "username": "local", "flags": "{}"}}
+        return self._of_artifacts(query, given) or self._of_reports(query, given)
+
+    def _of_artifacts(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
+        if "createArtifactManifest" in query:
+            file = {"id": "1", "uploadUrl": f"{self.url}/files/manifest/{given['artifactID']}"}
+            return {"createArtifactManifest": {"artifactManifest": {"id": "1", "file": file}}}
+        if "createArtifactFiles" in query:
+            names = [file["name"] for file in given["input"]["artifactFiles"]]
+            nodes = [
+                {"name": name, "uploadUrl": f"{self.url}/files/artifact/{name}", "artifact": {"id": "1"}}
+                for name in names
+            ]
+            return {"createArtifactFiles": {"files": {"edges": [{"node": node} for node in nodes]}}}
+        if "commitArtifact" in query:
+            return {"commitArtifact": {"artifact": {"id": given["artifactID"], "digest": "1"}}}
+        if "createArtifact" in query:
+            self.artifacts.append(given["input"])
+            name = given["input"]["artifactCollectionName"]
+            return {"createArtifact": {"artifact": {"id": name, "state": "PENDING", "artifactSequence": {}}}}
+        if "clientIDMapping" in query:
+            return {"clientIDMapping": {"serverID": b64encode(b"1").decode()}}
+        return {}
+
+    def _of_reports(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
+        if "upsertView" in query:
+            self.reports.append(given)
+            project = {"id": "1", "name": given["projectName"], "entityName": given["entityName"]}
+            return {"upsertView": {"view": {**given, "id": "1", "project": project}, "inserted": True}}
+        if "internalId" in query:
+            return {"project": {"id": "1", "internalId": "1"}}
+        if "models(" in query:
+            names = dict.fromkeys(project for project, _ in self.runs)
+            nodes = [
+                {"id": name, "name": name, "entityName": "local", "createdAt": "2026-01-01T00:00:00Z"}
+                | {"isBenchmark": False, "user": None, "__typename": "Project"}
+                for name in names
+            ]
+            page = {"hasNextPage": False, "endCursor": None, "__typename": "PageInfo"}
+            return {"models": {"pageInfo": page, "edges": [{"node": node} for node in nodes]}}
         return {}
 
     def _receive(self, sent: Sent, stream: dict[str, Any]) -> None:

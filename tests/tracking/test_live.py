@@ -56,11 +56,11 @@ def impatient(monkeypatch):
     """A short time-out for servers that never accept a run. Offline runs have the usual time."""
     begin = client.begin
 
-    def hurried(cell, kind, folder, mode):
+    def hurried(about, folder, mode):
         with monkeypatch.context() as patch:
             if mode == "online":
                 patch.setattr(client, "TIMEOUT_SECONDS", 1.0)
-            return begin(cell, kind, folder, mode)
+            return begin(about, folder, mode)
 
     monkeypatch.setattr(client, "begin", hurried)
 
@@ -81,9 +81,11 @@ def test_every_evaluation_arrives_and_then_the_result(tmp_path, stub, online, ca
     sent = stub.runs[KEY]
     assert [row["step"] for row in sent.rows] == [19, 38, 57]
     assert sent.summary["status"] == "done"
-    assert sent.summary["test_accuracy_percent"] == ROWS[-1]["test_accuracy_percent"]
-    assert sent.config["method.options.density"] == 0.25
-    assert sorted(sent.about["tags"]) == ["done", "inprocess"]
+    assert sent.summary["test_accuracy_percent"]["last"] == ROWS[-1]["test_accuracy_percent"]
+    assert sent.config["method"]["options"]["density"] == 0.25
+    assert sorted(sent.about["tags"]) == sorted([*fields.about(CELL, "inprocess")["tags"], "done"])
+    assert (sent.about["groupName"], sent.about["jobType"]) == (fields.group(CELL), "train")
+    assert sent.axes == dict.fromkeys((metric.name for metric in fields.METRICS), "epoch")
     assert sent.exit_code == 0
     assert "seconds/" not in json.dumps([sent.about, sent.lines])
     assert capfd.readouterr() == ("", "")
@@ -170,7 +172,7 @@ def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatc
     pd.testing.assert_frame_equal(curves[200], curves[401])
     ((_, sent),) = stub.runs.items()
     rows = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
-    assert rows == [fields.history(row, "inprocess") for row in curve.to_dict("records")]
+    assert rows == [fields.history(row, None) for row in curve.to_dict("records")]
     run = record.read(folder / record.RUN)
     assert {key: sent.summary[key] for key in fields.summary(run)} == fields.summary(run)
     assert any(CANARY in key for key in stub.keys), "the key was in use"

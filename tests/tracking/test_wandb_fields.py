@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 
 import pytest
 
@@ -35,42 +36,81 @@ def test_names_that_are_cut_stay_different():
     assert one != two
 
 
-def test_options_are_flat_and_resolved():
+def test_options_are_resolved_and_can_be_grouped_by():
     run = made(CELL, curve(CELL, 2))
     config = fields.about(CELL, "inprocess")["config"] | fields.config(run)
-    assert config["recipe.optimizer.lr"] == CELL.recipe.optimizer.lr
-    assert config["method.options.density"] == 0.25
+    assert config["recipe"]["optimizer"]["lr"] == CELL.recipe.optimizer.lr
+    assert config["method"] == {
+        "label": "top_k",
+        "use": "top_k",
+        "options": CELL.method.options | {"density": 0.25},
+    }
+    assert (config["model"]["label"], config["data"]["label"]) == ("cnn", "digits")
     assert (config["workers"], config["nodes"], config["kind"]) == (8, 2, "inprocess")
     assert config["fingerprint"] == CELL.fingerprint
-    assert config["git.revision"] == "0" * 40
-    assert not any(isinstance(value, dict) for value in config.values())
+    assert config["git"]["revision"] == "0" * 40
+    assert not any("." in key for key in config), "W&B groups by no such key"
 
 
-def test_no_seconds_of_an_in_process_run_are_shown():
+def test_seconds_are_named_by_their_kind_and_shown_only_if_they_are_valid():
     rows = curve(CELL, 2)
     cost = Cost(seconds=77.125, traffic=Traffic.sum(rows))
-    for kind, timed in (("inprocess", False), ("measured", True)):
-        run = made(CELL, rows, kind=kind, preparation=cost)
+    for kind, why, name in (
+        ("inprocess", None, None),
+        ("measured", "workers shared cores", None),
+        ("measured", None, "measured_seconds"),
+        ("emulated", None, "emulated_seconds"),
+    ):
+        run = made(CELL, rows, kind=kind, no_time_because=why, preparation=cost)
+        seconds = fields.seconds_of(kind, why)
         shown = [
             fields.about(CELL, kind)["config"],
             fields.config(run),
             fields.summary(run),
-            fields.history(rows[0], kind),
+            fields.history(rows[0], seconds),
         ]
-        assert any("second" in key for part in shown for key in part) is timed
-        assert ("seconds/train" in fields.axes(kind)) is timed
-        assert (77.125 in fields.history(rows[0], kind).values()) is timed
+        found = {key.split("/")[0] for part in shown for key in part if "second" in key}
+        assert found == ({name} if name else set())
+        assert (f"{name}/train" in fields.axes(seconds)) is (name is not None)
+        assert (77.125 in fields.history(rows[0], seconds).values()) is (name is not None)
 
 
 def test_a_row_has_every_axis_and_every_score():
     row = curve(CELL, 2)[1]
-    shown = fields.history(row, "measured")
-    assert set(fields.axes("measured")) <= set(shown)
+    shown = fields.history(row, "measured_seconds")
+    assert set(fields.axes("measured_seconds")) <= set(shown)
     assert shown["bytes/payload_total"] == row["payload_push_bytes"] + row["payload_pull_bytes"]
     assert shown["bytes/between_nodes"] == row["between_nodes_bytes"]
-    assert shown["seconds/train"] == 154.25
+    assert shown["measured_seconds/train"] == 154.25
     for name in ("step", "epoch", "samples", "lr", "train_loss", "test_accuracy_percent", "method/period"):
         assert shown[name] == row[name]
+
+
+def test_a_group_is_a_cell_without_its_seed_and_only_of_runs_that_the_suite_has():
+    grid = cells("demo")
+    groups = Counter(map(fields.group, grid))
+    assert groups[fields.group(CELL)] == 3 == max(groups.values())
+    assert fields.group(CELL) == "demo/digits/cnn/top_k/w8n2"
+    by_hand = dataclasses.replace(CELL, transport="processes", deviates=True)
+    assert fields.group(by_hand) == "demo/digits/cnn/top_k/w8n2/measured"
+
+
+def test_job_types_and_tags_say_what_a_run_is_for():
+    described = fields.about(CELL, "inprocess")
+    assert (described["job_type"], described["tags"]) == ("train", ["inprocess", "top_k", "demo", "rules 3"])
+    trial = cells("tuning/demo")[0]
+    assert fields.about(trial, "inprocess")["job_type"] == "tune"
+    assert len(fields.tags("demo", "demo")) == 2, "W&B refuses a tag that is there twice"
+
+
+def test_a_summary_has_the_last_score_and_the_best_one():
+    rows = curve(CELL, 2)
+    rows[0]["test_accuracy_percent"], rows[1]["test_accuracy_percent"] = 90.0, 80.0
+    assert fields.summary(made(CELL, rows))["test_accuracy_percent"] == {"last": 80.0, "max": 90.0}
+    ways = {metric.name: metric.summary for metric in fields.METRICS}
+    assert ways["test_accuracy_percent"] == "last,max"
+    assert ways["test_bits_per_character"] == ways["test_loss"] == "last,min"
+    assert ways["lr"] is None
 
 
 def test_a_run_without_a_result_says_why():

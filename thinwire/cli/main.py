@@ -36,7 +36,7 @@ _COMMANDS = {
     "slurm_task": "slurm_task",
     "simulate": "simulate times hsgd_ratio tuned",
     "plan": "plan",
-    "results": "collect report paper claims cite page verify archive rebuild compare track",
+    "results": "collect report paper claims cite page verify archive rebuild compare track wandb-report",
     "trace": "schedule trace",
     "submissions": "reproduce submit score",
 }
@@ -241,6 +241,9 @@ def _parser() -> argparse.ArgumentParser:
         )
 
     add("track", suites, only, help="make offline runs of W&B from the records of runs")
+    commands.add_parser(
+        "wandb-report", parents=[suite], help="create a report in W&B, of a suite whose runs were sent there"
+    )
 
     tuned = add("tuned", help="choose from the trials of a tuning, which the pipeline has run")
     tuned.add_argument("suite", metavar="SUITE", help="a file in config/tuning/, without .yaml")
@@ -268,7 +271,7 @@ def main() -> Never:
         # Imported only when it is needed, because importing torch takes seconds.
         with interrupts_ending_at_once():
             module = import_module(f"thinwire.cli.{_MODULE[arguments.command]}")
-        sys.exit(getattr(module, f"{arguments.command}_main")(arguments))
+        sys.exit(getattr(module, f"{arguments.command.replace('-', '_')}_main")(arguments))
     except UserError as error:
         print(f"thinwire: {error}", file=sys.stderr)
         sys.exit(2)

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from thinwire.base.names import suggested_command
 from thinwire.config import grid_subset
 
 
@@ -83,8 +84,19 @@ def track_main(arguments: Namespace) -> int:
             continue
         left = made.cells - made.runs
         print(f"{made.runs} runs of {suite} replayed{f', {left} are not published yet' if left else ''}")
+        if not made.summed_up:
+            report = suggested_command("report", suite, results=arguments.results)
+            print(f"  without its summary: the tables are not made yet; {report} makes them")
         print(f"  browse them: wandb leet {made.folder}")
         print(f"  send them:   wandb sync {made.folder}")
+    return 0
+
+
+def wandb_report_main(arguments: Namespace) -> int:
+    """Create a report in the user's project of W&B, which is asked for and never written by itself."""
+    from thinwire.publish.wandb.report import create
+
+    print(f"created: {create(arguments.suite)}")
     return 0
 
 

@@ -114,13 +114,14 @@ rule paper:
         CALL.logged("paper")
 
 
-# The runs of a suite, for W&B to browse and to send: offline, and from the records only. Where there is no
-# W&B, the note says so, a line on the terminal too, and nothing fails.
+# The runs of a suite, for W&B to browse and to send: offline, from the records and the tables only. Where there
+# is no W&B, the note says so, a line on the terminal too, and nothing fails.
 rule track:
     input:
         lambda wildcards: GRID.records(
             record.RUN, record.CURVE, suite=GRID.projects[wildcards.project]
         ),
+        lambda wildcards: f"results/tables/{GRID.projects[wildcards.project]}/{outputs.DIGESTS}",
     output:
         f"results/wandb/{{project}}/{outputs.NOTE}",
     log:

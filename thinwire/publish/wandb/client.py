@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from thinwire.config.cell import Cell
 from thinwire.publish.wandb import fields
@@ -21,25 +21,32 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS = 20.0
 
 
-def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
+def import_silent() -> None:
+    """Import the client, so that it prints nothing, and never asks for a key on the terminal.
+
+    The import is slow, and most runs do not need it.
+    """
+    # By default the client reports its own errors to its makers; here only on request.
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    import wandb
+
+    wandb.setup(settings=wandb.Settings(silent=True))
+
+
+def begin(about: dict[str, Any], folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
     """Begin a run. If the server has a run with this id, it is replaced.
 
     Args:
-        cell: the cell that is run.
-        kind: the kind of run, as in its record.
+        about: arguments of `wandb.init`.
         folder: the client's files will lie in `folder`/wandb.
         mode: online waits for the server, for at most `TIMEOUT_SECONDS`.
 
     Raises:
         Exception: whatever the client raises; nothing is printed about it.
     """
-    # By default the client reports its own errors to its makers; here only on request.
-    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-    # Imported here because the import is slow, and most runs do not need it.
+    import_silent()
     import wandb
 
-    # The silent client prints nothing, and never asks for a key on the terminal.
-    wandb.setup(settings=wandb.Settings(silent=True))
     folder.mkdir(parents=True, exist_ok=True)
     settings = wandb.Settings(
         mode=mode,
@@ -63,12 +70,27 @@ def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"
         x_disable_machine_info=True,
         x_save_requirements=False,
     )
-    run = wandb.init(settings=settings, **fields.about(cell, kind))
-    for axis in fields.axes(kind):
+    return wandb.init(settings=settings, **about)
+
+
+def begin_cell(
+    cell: Cell, kind: str, seconds: str | None, folder: Path, mode: Literal["online", "offline"]
+) -> "wandb.Run":
+    """Begin the run of a cell, as `begin` does, with its axes and metrics.
+
+    Args:
+        cell: the cell that is run.
+        kind: the kind of run, as in its record.
+        seconds: as `fields.seconds_of` names them.
+        folder: as for `begin`.
+        mode: as for `begin`.
+    """
+    run = begin(fields.about(cell, kind), folder, mode)
+    for axis in fields.axes(seconds):
         run.define_metric(axis)
     # Every row has every axis, so that the user can choose another axis for a panel.
     for metric in fields.METRICS:
-        run.define_metric(metric, step_metric="epoch", step_sync=False)
+        run.define_metric(metric.name, step_metric="epoch", step_sync=False, summary=metric.summary)
     return run
 
 
@@ -80,7 +102,7 @@ def end(run: "wandb.Run", made: Record) -> None:
     """
     run.config.update(fields.config(made), allow_val_change=True)
     run.summary.update(fields.summary(made))
-    run.tags = (made.kind, made.status)
+    run.tags = (*(run.tags or ()), made.status)
     run.finish(exit_code=int(made.status not in ("done", "skipped")))
 
 
@@ -105,6 +127,8 @@ class Live:
 
     def __init__(self, cell: Cell, kind: str, results: Path) -> None:
         self._cell, self._kind, self._results = cell, kind, results
+        # Whether its seconds are valid is known at the end; then the record says so.
+        self._seconds = fields.seconds_of(kind)
         self._wanted = os.environ.get("WANDB_MODE") == "online"
         self._run: wandb.Run | None = None
         self._logged = 0
@@ -124,7 +148,7 @@ class Live:
         with self._quietly():
             run = self._begun()
             for row in curve[self._logged :]:
-                run.log(fields.history(row, self._kind))
+                run.log(fields.history(row, self._seconds))
             self._logged = len(curve)
 
     def end(self, made: Record) -> None:
@@ -138,13 +162,16 @@ class Live:
     def _begun(self) -> "wandb.Run":
         if self._run is None:
             try:
-                self._run = begin(self._cell, self._kind, self._results, "online")
+                self._run = self._begin("online")
             except Exception as error:
                 forget()
-                self._run = begin(self._cell, self._kind, self._results, "offline")
+                self._run = self._begin("offline")
                 where = self._results / "wandb"
                 self._warn(f"{reason(error)}: this run is logged offline, in {where}")
         return self._run
+
+    def _begin(self, mode: Literal["online", "offline"]) -> "wandb.Run":
+        return begin_cell(self._cell, self._kind, self._seconds, self._results, mode)
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:

@@ -4,13 +4,15 @@ Rule 10 of RULES.md holds here too: no seconds of an in-process run are shown.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from thinwire import RULES_VERSION
 from thinwire.base import digests
 from thinwire.base.learning import TASKS
 from thinwire.base.names import flat
 from thinwire.config.cell import Cell
+from thinwire.config.trials import PREFIX
 from thinwire.records.record import Record
 from thinwire.records.result import BYTES
 
@@ -31,13 +33,26 @@ def run_name(cell: Cell) -> str:
 
 def run_id(cell: Cell) -> str:
     """An id that depends on the cell and its options only, so that a run that is sent twice exists once."""
-    readable = bounded(safe(f"{cell.suite}/{cell.path}"), LONGEST - _DIGEST - 1)
-    return f"{readable}-{cell.fingerprint[:_DIGEST]}"
+    return id_of(f"{cell.suite}/{cell.path}", cell.fingerprint)
+
+
+def id_of(name: str, digest: str) -> str:
+    """An id that a person can read, and that is another one if the digest is."""
+    return f"{bounded(safe(name), LONGEST - _DIGEST - 1)}-{digest[:_DIGEST]}"
 
 
 def group(cell: Cell) -> str:
-    """The runs that belong in one picture: all methods and sizes on one model and data set."""
-    return bounded(f"{cell.suite}/{cell.dataset}/{cell.model.label}")
+    """The cell without its seed, so that a chart of a group shows a mean and a spread over the seeds.
+
+    W&B draws at most 100 runs of a group, and at random if there are more.
+    """
+    own = f"{cell.suite}/{cell.path.rpartition('/')[0]}"
+    return bounded(f"{own}/{cell.kind}" if cell.deviates else own)
+
+
+def tags(*words: str) -> list[str]:
+    """These words and the version of the rules, each once."""
+    return list(dict.fromkeys(bounded(word, LONGEST_TAG) for word in (*words, f"rules {RULES_VERSION}")))
 
 
 def safe(text: str) -> str:
@@ -53,26 +68,55 @@ def bounded(text: str, longest: int = LONGEST) -> str:
     return f"{text[: longest - _DIGEST - 1]}-{digest}"
 
 
+class Metric(NamedTuple):
+    """What is drawn over an axis, under the record's name, which has its unit. Losses are in nats."""
+
+    name: str
+    better: str | None
+    """Which of its values is the best one, as W&B says it: `max` or `min`; None if neither is."""
+
+    @property
+    def summary(self) -> str | None:
+        """What W&B keeps of its values: the last one and the best one."""
+        return self.better and f"last,{self.better}"
+
+
+SCORES = {task.test_column: "max" if task.higher_is_better else "min" for task in TASKS.values()}
+METRICS = (
+    *(Metric(name, better) for name, better in SCORES.items()),
+    Metric("test_loss", "min"),
+    Metric("train_loss", "min"),
+    Metric("lr", None),
+    Metric("method/*", None),
+)
 # Counts, without a unit.
 _COUNTS = ("step", "epoch", "samples")
-# What is drawn over these axes, under the record's names.
-METRICS = (*(task.test_column for task in TASKS.values()), "test_loss", "train_loss", "lr", "method/*")
 _CLOCKS = ("train", "eval", "harness")
-_PAYLOAD = "bytes/payload_total"
+PAYLOAD = "bytes/payload_total"
 # Not shown of what decides the result: the recipe of the preparation is nearly always the run's own.
 _LEFT_OUT = ("preparer_recipe",)
 # Shown of the provenance. When a run began and ended is not, because that would tell how long it took.
 _ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware", "emulation")
 
 
-def axes(kind: str) -> list[str]:
-    """What a curve may be drawn over. W&B offers each of these as the x axis of a panel."""
-    return [*_COUNTS, _PAYLOAD, *map(_bytes, BYTES), *(["seconds/train"] if has_time(kind) else [])]
+def seconds_of(kind: str, no_time_because: str | None = None) -> str | None:
+    """The name of a run's seconds, which says how they came about; None if they say nothing (rule 10).
+
+    Args:
+        kind: of the run.
+        no_time_because: as in its record.
+    """
+    return None if kind == "inprocess" or no_time_because else f"{kind}_seconds"
 
 
-def has_time(kind: str) -> bool:
-    """Whether runs of this kind say anything about time; in-process runs do not."""
-    return kind != "inprocess"
+def axes(seconds: str | None) -> list[str]:
+    """What a curve may be drawn over. W&B offers each of these as the x axis of a panel.
+
+    Args:
+        seconds: as `seconds_of` names them.
+    """
+    times = [] if seconds is None else [f"{seconds}/train"]
+    return [*_COUNTS, PAYLOAD, *map(_bytes, BYTES), *times]
 
 
 def about(cell: Cell, kind: str) -> dict[str, Any]:
@@ -83,38 +127,49 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
         "id": run_id(cell),
         "name": run_name(cell),
         "group": group(cell),
-        "job_type": bounded(cell.method.label, LONGEST_TAG),
-        "tags": [kind],
-        "config": flattened(identity | {"fingerprint": cell.fingerprint, "kind": kind}),
+        "job_type": "tune" if cell.suite.startswith(PREFIX) else "train",
+        "tags": tags(kind, cell.method.label, cell.suite),
+        "config": identity | {"fingerprint": cell.fingerprint, "kind": kind},
     }
 
 
 def config(run: Record) -> dict[str, object]:
-    """What the record adds to the configuration: resolved options, sizes and provenance."""
-    resolved = {
-        "method": {"options": run.method_options},
-        "model": {"options": run.model_options},
+    """What the record adds to the configuration: resolved options, sizes and provenance.
+
+    Mappings stay nested: W&B shows them as `method.label`, and groups and filters by that. It does neither by
+    a key that has a dot itself.
+    """
+    options = {"method": run.method_options, "model": run.model_options}
+    return {
+        **{
+            name: {**run.cell[name], "options": run.cell[name]["options"] | resolved}
+            for name, resolved in options.items()
+        },
         "parameters": run.parameters,
         "total_steps": run.total_steps,
         "steps_per_epoch": run.steps_per_epoch,
         "interruptions": run.interruptions,
+        **({} if run.no_time_because is None else {"no_time_because": run.no_time_because}),
         **({} if run.partition is None else {"partition": run.partition.model_dump()}),
+        **{name: run.provenance[name] for name in _ORIGIN if name in run.provenance},
     }
-    return flattened(resolved | {name: run.provenance[name] for name in _ORIGIN if name in run.provenance})
 
 
-def history(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A row of the curve: counts, bytes as means over the workers, and seconds if the kind of run has any."""
+def history(row: Mapping[str, Any], seconds: str | None) -> dict[str, Any]:
+    """A row of the curve: counts, bytes as means over the workers, and seconds if they have a name."""
     scores = {
         name: value
         for name, value in row.items()
         if not name.endswith(("_bytes", "_seconds")) and value is not None
     }
-    return scores | _traffic(row) | _seconds({c: row[f"{c}_seconds"] for c in _CLOCKS}, kind)
+    return scores | _traffic(row) | _seconds({c: row[f"{c}_seconds"] for c in _CLOCKS}, seconds)
 
 
 def summary(run: Record) -> dict[str, object]:
-    """The result, under the same names as in the history, and how the run ended."""
+    """The result, under the same names as in the history, and how the run ended.
+
+    The score has two values: the last one, which is the result, and the best one.
+    """
     shown: dict[str, object] = {"status": run.status}
     if run.reason:
         shown["reason"] = run.reason
@@ -123,34 +178,22 @@ def summary(run: Record) -> dict[str, object]:
         shown |= {name.replace("bytes/", "bytes/preparation_"): value for name, value in sent.items()}
     if run.result is not None:
         result, learns = run.result, run.learns
-        shown |= {name: getattr(result, name) for name in (learns.test_column, learns.best_column)}
-        shown |= {"step": result.steps, "test_loss": result.test_loss}
-        shown |= _traffic(result.traffic.model_dump()) | _seconds(result.seconds.model_dump(), run.kind)
+        last, best = (getattr(result, name) for name in (learns.test_column, learns.best_column))
+        shown |= {"step": result.steps, learns.test_column: {"last": last, SCORES[learns.test_column]: best}}
+        seconds = seconds_of(run.kind, run.no_time_because)
+        shown |= _traffic(result.traffic.model_dump()) | _seconds(result.seconds.model_dump(), seconds)
     return shown
-
-
-def flattened(tree: Mapping[str, object]) -> dict[str, object]:
-    """A nested mapping as one level with dotted keys."""
-    return dict(_leaves(tree, ""))
-
-
-def _leaves(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _traffic(row: Mapping[str, float]) -> dict[str, float]:
     total = row["payload_push_bytes"] + row["payload_pull_bytes"]
     # Records of earlier versions lack some of these.
-    return {_PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES if row.get(name) is not None}
+    return {PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES if row.get(name) is not None}
 
 
 def _bytes(name: str) -> str:
     return f"bytes/{name.removesuffix('_bytes')}"
 
 
-def _seconds(clocks: Mapping[str, float], kind: str) -> dict[str, float]:
-    return {f"seconds/{clock}": value for clock, value in clocks.items()} if has_time(kind) else {}
+def _seconds(clocks: Mapping[str, float], seconds: str | None) -> dict[str, float]:
+    return {} if seconds is None else {f"{seconds}/{clock}": value for clock, value in clocks.items()}

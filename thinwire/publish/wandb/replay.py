@@ -10,7 +10,7 @@ from thinwire.base.files import locked, publish, write_text
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.publish.wandb import client, fields
+from thinwire.publish.wandb import client, fields, summary_run
 from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.train.result_files import advice, record_folder
@@ -21,11 +21,15 @@ NOTE = "replay.txt"
 
 
 class Replay(NamedTuple):
-    """Where the runs are, how many there are, of how many cells, and why W&B could not take them, if so."""
+    """Where the runs are, how many there are, of how many cells, and why W&B could not take them, if so.
+
+    `summed_up` says whether the run that sums up the suite is among them, for which its tables must be there.
+    """
 
     folder: Path
     runs: int
     cells: int
+    summed_up: bool
     problem: str | None = None
 
 
@@ -41,9 +45,11 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
         subset: the cells that are wanted; records of others are not read.
 
     Raises:
-        UserError: there is no record, or one is damaged, was changed or is of another state of the suite.
+        UserError: there is no record, or one is damaged, was changed or is of another state of the suite; or
+            a table of the suite was changed.
     """
-    grid = subset.keep(cells(suite))
+    every = cells(suite)
+    grid = subset.keep(every)
     folders = [(cell, record_folder(results, cell)) for cell in grid]
     published = [
         (cell, _record(cell, results), pq.read_table(folder / record.CURVE).to_pylist())
@@ -52,12 +58,16 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     ]
     if not published:
         raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
+    summed_up = bool(summary_run.tables(suite, results))
     target = results / "wandb" / fields.project(suite)
     scratch = target.with_name(f".{target.name}.new")
     with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
         record.discard(scratch)  # left by an interrupted replay
         problem = None
         try:
+            # First, because `wandb leet` opens with the last run.
+            if summed_up:
+                summary_run.write(suite, every, results, scratch, target / summary_run.FILES)
             for cell, made, curve in published:
                 _replay(cell, made, curve, scratch)
         except Exception as error:
@@ -70,7 +80,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
             write_text(scratch / "wandb" / NOTE, f"{len(published)} of {len(grid)} runs\n")
             publish(scratch / "wandb", target)
         record.discard(scratch)
-    return Replay(target, len(published), len(grid), problem)
+    return Replay(target, len(published), len(grid), summed_up, problem)
 
 
 def _record(cell: Cell, results: Path) -> Record:
@@ -78,7 +88,8 @@ def _record(cell: Cell, results: Path) -> Record:
 
 
 def _replay(cell: Cell, made: Record, curve: list[dict[str, object]], folder: Path) -> None:
-    run = client.begin(cell, made.kind, folder, "offline")
+    seconds = fields.seconds_of(made.kind, made.no_time_because)
+    run = client.begin_cell(cell, made.kind, seconds, folder, "offline")
     for row in curve:
-        run.log(fields.history(row, made.kind))
+        run.log(fields.history(row, seconds))
     client.end(run, made)
