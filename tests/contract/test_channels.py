@@ -242,4 +242,4 @@ def test_workers_share_only_the_channels(subject):
     apart.train()
     for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]
-    assert small.everything(together) == small.everything(apart)
+    assert small.everything(together) == small.everything(apart), "workers share more than the channels"

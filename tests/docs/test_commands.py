@@ -9,11 +9,13 @@ import pytest
 
 from tests.docs import pages
 from thinwire import plugins
+from thinwire.base.names import DEFAULT_RESULTS
 from thinwire.cli.main import _parser
 from thinwire.config import expand, suite
 from thinwire.config.configuration import Configuration
 from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
+from thinwire.train.result_files import data_command
 
 PAGES = pages.pages()
 # A path in the text begins with one of these.
@@ -68,6 +70,11 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         for kind in ("method", "dataset"):
             if hasattr(arguments, kind):
                 plugins.get(kind, getattr(arguments, kind))
+
+
+def test_the_data_of_the_track_are_laid_out_as_its_suite_asks():
+    asked = data_command(expand.cells("tracks/v1")[0], DEFAULT_RESULTS).strip("`")
+    assert asked in (ROOT / "docs/submit.md").read_text().splitlines()
 
 
 def test_targets_of_make_are_there():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.contract.test_on_processes import EVERY_CHECK
 from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire import __version__
-from thinwire.cli.check import SUBJECTS
+from thinwire.cli.check import SUBJECTS, _Listener
 from thinwire.plugins import ROOT
 
 
@@ -47,15 +48,31 @@ def test_check_fails_a_method_that_breaks_the_contract(ten_lines):
 
 def test_check_says_as_json_what_fails_and_on_which_line(ten_lines):
     ten_lines.write_text(TEN_LINES.replace("last = ", "raise ValueError('no')  # ", 1))
-    answer = thinwire("check", ten_lines, "--json", "-k", "same_bits_every_time")
+    answer = thinwire("check", ten_lines, "--json", "-k", "same_bits")
     found = json.loads(answer.stdout)
     assert answer.returncode == 1
     verdicts = {name: found[name] for name in ("method", "keeps", "equality", "determinism")}
     assert verdicts == {"method": str(ten_lines), "keeps": False, "equality": None, "determinism": False}
-    failed = next(check for check in found["checks"] if check["outcome"] == "failed")
-    assert failed["check"] == "same_bits_every_time[third]"
-    assert failed["line"] == f"{ten_lines}:8"
-    assert failed["message"] == "ValueError: no"
+    assert len(found["checks"]) == 4
+    for check in found["checks"]:
+        said = check["outcome"], check["line"], check["message"]
+        assert said == ("failed", f"{ten_lines}:8", "ValueError: no")
+
+
+def test_the_line_is_that_of_the_method_also_if_another_process_has_raised(tmp_path):
+    class Failure:
+        reprtraceback = SimpleNamespace(reprentries=[])
+
+        def __str__(self):
+            lines = (f'File "{place}", line {number}' for number, place in enumerate(places))
+            return "\n".join(lines)
+
+    own, check, torchs = tmp_path / "mine.py", ROOT / "tests/contract/test_gpus.py", tmp_path / "torch.py"
+    listener = _Listener(own)
+    places = [check, own, torchs]
+    assert listener._line(Failure()) == f"{own}:1"
+    places = [torchs, check, torchs]
+    assert listener._line(Failure()) == "tests/contract/test_gpus.py:1"
 
 
 def test_the_subjects_of_the_json_name_checks():

@@ -18,6 +18,12 @@ from tests.docs.pages import tracked
 from thinwire.plugins import ROOT
 
 CELL = "rows/small/mine/w4/seed0"
+IN_PYTHON = f"""
+import thinwire
+run, tidy = thinwire.run("first", "{CELL}"), thinwire.load()
+assert set(tidy.runs.method) == set(tidy.curves.method) == set(tidy.traffic.method)
+print(run.status, sorted(set(tidy.runs.method)))
+"""
 # What the environment of the tests has beside thinwire, whose editable installation is not among it.
 PACKAGES = f"{sysconfig.get_path('purelib')}\nimport declare_torchvision_operators\n"
 
@@ -80,6 +86,8 @@ def test_plug_ins_are_written_checked_run_and_reported_in_an_empty_folder(progra
     thinwire("run", "first", CELL)
     thinwire("train", "first", "rows/small/w4/seed0")
     thinwire("collect", "first", "--only", "repetitions=1")
+    said = succeeded(call(tmp_path, programs / "python", "-c", IN_PYTHON)).stdout
+    assert said.splitlines()[-1] == "done ['mine', 'ssgd']"
     thinwire("report", "first")
     table = pd.read_csv(tmp_path / "results/tables/first/summary.csv").set_index("method")
     assert table.done["mine"] == 1

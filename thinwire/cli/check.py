@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import sys
 import time
 from argparse import Namespace
@@ -19,6 +20,7 @@ from thinwire.plugins import ROOT
 _CONTRACT = ROOT / "tests" / "contract"
 _IN_ONE_PROCESS = [_CONTRACT / f"test_{part}.py" for part in ("channels", "contract", "gpus")]
 _ON_PROCESSES = _CONTRACT / "test_on_processes.py"
+_PLACE = re.compile(r'File "(.+?)", line (\d+)')
 # What a program asks for first, and parts of the names of its checks.
 SUBJECTS = {
     "equality": ("equals_ssgd",),
@@ -48,7 +50,9 @@ def check_main(arguments: Namespace) -> int:
     begin = time.monotonic()
     path = None if arguments.file is None else _method_file(arguments.file)
     suites = [*_IN_ONE_PROCESS, _ON_PROCESSES] if arguments.processes else _IN_ONE_PROCESS
-    options = ["-p", "no:cacheprovider", "-p", "tests.contract.in_forks", "-rs", "--tb=short", "--maxfail=3"]
+    options = ["-p", "no:cacheprovider", "-p", "tests.contract.in_forks", "-rs", "--tb=short"]
+    if not arguments.json:  # its verdicts need all checks
+        options.append("--maxfail=3")
     # What forks print through a file that they inherit would be mixed up.
     options.append("--capture=sys")
     if arguments.only is not None:
@@ -124,8 +128,12 @@ class _Listener:
         """Where a check failed: in the method if it was at work, or else in the check."""
         found = [entry.reprfileloc for entry in said.reprtraceback.reprentries if entry.reprfileloc]
         places = [(Path(place.path).resolve(), place.lineno) for place in found]
+        # Of what another process has raised, there is the text only.
+        places += [(Path(path).resolve(), int(line)) for path, line in _PLACE.findall(str(said))]
         own = [place for place in places if place[0].is_relative_to(self._method)]
-        return next((f"{plugins.show(path)}:{line}" for path, line in reversed(own or places)), None)
+        checks = [place for place in places if place[0].is_relative_to(_CONTRACT)]
+        last = reversed(own or checks or places)
+        return next((f"{plugins.show(path)}:{line}" for path, line in last), None)
 
 
 def _message(said: Any) -> str:
