@@ -21,7 +21,7 @@ class Cell(NamedTuple):
 
 
 class Board(NamedTuple):
-    """The leader board of a track; each row begins with the module of its method."""
+    """The leader board of a track; each row begins with the module of its method, "" of a submission."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ def boards(results: Path, suites: Sequence[str]) -> list[Board]:
             suite = load(name)
             modules = {label: entry.use or label for label, entry in suite.methods.items()}
             rows = [_row(row) for row in table.to_dict("records")]
-            of_methods = [modules.get(label, label) for label in table.method]
+            of_methods = [modules.get(label, "") for label in table.method]
             found.append(
                 Board(name, suite.title, note(suite), list(rows[0]), list(zip(of_methods, _cells(rows))))
             )
