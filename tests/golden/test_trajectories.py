@@ -38,6 +38,9 @@ def losses(name: str) -> list[float]:
     return found
 
 
+# Few levels are averaged, and rounded to few levels again. So values lie exactly between two, where another
+# processor may round otherwise; one has changed these losses by 2.6e-4 of themselves.
+TOLERANCES = {"quantised_all_reduce": 1e-3}
 GOLDEN = list(csv.DictReader(io.StringIO(FILE.read_text())))
 
 
@@ -47,7 +50,8 @@ def test_every_method_has_one():
 
 @pytest.mark.parametrize("name", GOLDEN[0])
 def test_a_trajectory_is_the_one_that_was_written_down(name):
-    assert losses(name) == pytest.approx([float(row[name]) for row in GOLDEN], rel=1e-9)
+    expected = [float(row[name]) for row in GOLDEN]
+    assert losses(name) == pytest.approx(expected, rel=TOLERANCES.get(name, 1e-9))
 
 
 if __name__ == "__main__":
