@@ -157,7 +157,7 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
     speeds = iter(range(1, 100))
 
     class Mirrored:
-        def __init__(self, cell, results, cluster, steps):
+        def __init__(self, cell, results, cluster, steps, accelerator):
             self.cell, self.workers, self.steps = cell, cluster.workers, {0: [step(next(speeds), 0)]}
             self.unlike_run = None
 

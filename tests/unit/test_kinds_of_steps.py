@@ -98,7 +98,7 @@ ROW = dict.fromkeys(simulated_file.COLUMNS, 1)
 )
 def test_times_that_a_suite_does_not_ask_for_are_named(monkeypatch, tmp_path, capsys, words, other):
     monkeypatch.setattr(command, "simulate_suite", lambda *arguments: pd.DataFrame([ROW]))
-    monkeypatch.setattr(command, "described", lambda rows: [])
+    monkeypatch.setattr(command, "described", lambda rows, accelerator: [])
     arguments = _parser().parse_args(["simulate", *words, "--results", str(tmp_path)])
     assert command.simulate_main(arguments) == 0
     printed = capsys.readouterr().err
