@@ -158,7 +158,7 @@ ALLOWED = {
         "over the faster of the baselines": "defines the speed-up",
         "in the same place": "says where the baseline is",
     },
-    "track.py": {
+    "report/track.py": {
         "Better: ln(score of the best SSGD": "defines the mark, by the rule of the track",
         "significantly better than its score": "defines the mark",
         "better than": "names the column",
