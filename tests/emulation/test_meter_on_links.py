@@ -1,16 +1,15 @@
 """What `thinwire.meter` counts of a program of torch.distributed, and what gloo sends over emulated links."""
 
-import json
-import os
 import tempfile
-import traceback
 from contextlib import closing
+from functools import partial
 
 import pytest
 import torch
 import torch.distributed as dist
 
 import thinwire
+from tests.emulation.forks import begun
 from tests.processes import apart
 from thinwire.base.placement import Placement, SharedFile
 from thinwire.emulation.emulated_run import bytes_sent
@@ -62,25 +61,8 @@ def of_worker(made, rank, file):
 def of_all_workers():
     """What each has found, or its traceback: forks of this process, each on a node."""
     with closing(Network(WORKERS, 1e9)) as made, tempfile.TemporaryDirectory() as folder:
-        pipes, forks = [], []
-        for rank in range(WORKERS):
-            here, there = os.pipe()
-            forks.append(os.fork())
-            if forks[-1] == 0:
-                answer = None
-                try:
-                    answer = of_worker(made, rank, f"{folder}/meeting")
-                except BaseException:
-                    answer = traceback.format_exc()
-                finally:
-                    os.write(there, json.dumps(answer).encode())
-                    os._exit(0)
-            os.close(there)
-            pipes.append(os.fdopen(here))
-        found = [json.loads(pipe.read()) for pipe in pipes]
-        for fork in forks:
-            os.waitpid(fork, 0)
-    return found
+        forks = [begun(partial(of_worker, made, rank, f"{folder}/meeting")) for rank in range(WORKERS)]
+        return [answered() for answered in forks]
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,15 @@
-"""Emulated networks: who reaches whom, and what is said if there cannot be one.
-
-A network namespace is of a whole process, so nodes are forks. They are made `apart`, in a process with one
-thread: in a fork of pytest, a lock that another thread held would stay held.
-"""
+"""Emulated networks: who reaches whom, and what is said if there cannot be one."""
 
 import json
 import os
 import resource
 import socket
 import subprocess
-import traceback
 from contextlib import closing
 
 import pytest
 
+from tests.emulation.forks import begun
 from tests.processes import apart
 from thinwire.base.errors import UserError
 from thinwire.emulation import delayed_cables, emulated_run, network
@@ -22,33 +18,12 @@ from thinwire.emulation.network import INTERFACE, Network, address
 pytestmark = pytest.mark.slow
 
 
-def in_fork(do):
-    """What `do` returns in a fork of this process, as JSON."""
-    assert len(os.listdir("/proc/self/task")) == 1
-    here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
-        answer = "it has raised something else"
-        try:
-            answer = do()
-        except BaseException:
-            answer = traceback.format_exc()
-        finally:
-            os.write(there, json.dumps(answer).encode())
-            os._exit(0)
-    os.close(there)
-    with os.fdopen(here) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return json.loads(text)
-
-
 def on_node(made, node, do):
     def there():
         made.enter(node)
         return do()
 
-    return in_fork(there)
+    return begun(there)()
 
 
 def asked(made, node, ask, serve):

@@ -1,10 +1,10 @@
 """Where plug-ins and suites are: in the project's folder, and in one's own."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from thinwire.base.environment import variable
 from thinwire.base.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -48,18 +48,9 @@ def belongs(path: Path, folder: Path) -> bool:
     return path.is_relative_to(folder) and not installed
 
 
-@contextmanager
-def named(folder: Path) -> Iterator[None]:
+def named(folder: Path) -> AbstractContextManager[None]:
     """Let this folder be one's own meanwhile, also for processes that are started."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = str(folder.absolute())
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+    return variable(VARIABLE, str(folder.absolute()))
 
 
 def environment() -> dict[str, str]:

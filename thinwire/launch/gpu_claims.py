@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
+from thinwire.base.environment import variable
 from thinwire.base.errors import UserError
 from thinwire.base.files import try_lock, writing
 from thinwire.base.nvidia_smi import visible_gpus
@@ -49,15 +50,8 @@ def gpus_claimed(number: int) -> Iterator[None]:
     if not there:
         yield
         return
-    before = os.environ.get(_VISIBLE)
-    with claim(there, min(number, len(there))) as own:
-        os.environ[_VISIBLE] = ",".join(own)
-        try:
-            yield
-        finally:
-            del os.environ[_VISIBLE]
-            if before is not None:
-                os.environ[_VISIBLE] = before
+    with claim(there, min(number, len(there))) as own, variable(_VISIBLE, ",".join(own)):
+        yield
 
 
 @contextmanager

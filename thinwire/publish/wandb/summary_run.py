@@ -3,8 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pandas as pd
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
+from thinwire.base.environment import variable
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite_task import task_of
@@ -97,7 +97,8 @@ def write(suite: str, grid: Sequence[Cell], results: Path, folder: Path, files: 
     content = json.loads(shown(suite, results).to_json(orient="split", double_precision=15))
     made = wandb.Table(columns=content["columns"], data=content["data"])
     artifact = wandb.Artifact(fields.bounded(fields.safe(f"tables-{suite}")), type="tables")
-    with _copies_in(folder / "copies"):
+    # The client copies files of artifacts there, and not to the user's home.
+    with variable("WANDB_DATA_DIR", str(folder / "copies")):
         for path in tables(suite, results):
             artifact.add_file(str(path))
         artifact.add(made, TABLE)
@@ -109,17 +110,3 @@ def write(suite: str, grid: Sequence[Cell], results: Path, folder: Path, files: 
         run.log_artifact(artifact)
         run.log({TABLE: made})
     run.finish()
-
-
-@contextmanager
-def _copies_in(folder: Path) -> Iterator[None]:
-    """Let the client copy files of artifacts to this folder, and not to the user's home."""
-    before = os.environ.get("WANDB_DATA_DIR")
-    os.environ["WANDB_DATA_DIR"] = str(folder)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["WANDB_DATA_DIR"]
-        else:
-            os.environ["WANDB_DATA_DIR"] = before
