@@ -73,24 +73,21 @@ def compare(results: Path) -> None:
 
 
 def claim(results: Path) -> None:
-    """Write `claims.csv` with two claims, of which one is about a reconstructed method."""
+    """Write `claims.csv` with five claims, of which one is about a reconstructed method."""
     place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None}
-    row = {"id": "002-a", "suite": "demo", "publication": "MP2", "claim": "It sends less.", "method": "top_k"}
-    row |= {
-        "against": "ssgd",
-        "scope": "mechanism",
-        "kind": "inprocess",
-        "reconstructed": True,
-        **place,
-        "n": 3,
-        "estimate": 44.0,
-    }
-    row |= {"low": 40.0, "high": 48.0, "unit": "percent", "verdict": "held", "says": "It sends 44 % less."}
-    untested = row | dict.fromkeys(["n", "estimate", "low", "high", "workers", "kind"])
-    untested |= {"id": "009-z", "reconstructed": False}
-    pd.DataFrame([untested | {"verdict": "not testable here"}, row]).to_csv(
-        results / "claims.csv", index=False
-    )
+    about = {"suite": "demo", "publication": "MP2", "method": "top_k", "against": "ssgd", "unit": "percent"}
+    held = about | place | {"id": "002-a", "claim": "It sends less."}
+    held |= {"reconstructed": True, "post_hoc": False}
+    held |= {"scope": "mechanism", "kind": "inprocess", "n": 3, "estimate": 44.0, "low": 40.0, "high": 48.0}
+    held |= {"verdict": "held", "reason": "counted", "says": "It sends 44 % less.", "margin": None}
+    number = held | {"id": "002-b", "claim": "It sends 50 % less.", "scope": "number", "margin": 50.0}
+    contradicted = number | {"verdict": "contradicted", "reconstructed": False}
+    other = number | {"workers": 4, "nodes": 1, "estimate": 120.0, "low": 110.0, "high": 130.0}
+    no_place = dict.fromkeys(["n", "estimate", "low", "high", *place])
+    not_run = held | no_place | {"id": "003-a", "publication": "HSGD", "verdict": "not decided"}
+    untested = not_run | {"id": "009-z", "suite": None, "verdict": "not testable here"}
+    rows = [untested, not_run, contradicted, other, held]
+    pd.DataFrame(rows).to_csv(results / "claims.csv", index=False)
     (results / "claims.md").write_text("the same")
     report_files.write_of_claims(results)
 

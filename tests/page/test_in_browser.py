@@ -55,7 +55,7 @@ def test_the_leader_table_sorts_by_the_buttons_of_its_headings(page):
     assert seconds() == rising[::-1], "another choice keeps the order"
 
 
-def test_tables_say_what_is_known_about_methods_differences_and_claims(page):
+def test_tables_say_what_is_known_about_methods_and_differences(page):
     page.run("DATA.reconstructed.push('top_k'); rowsOf('leaders').forEach(row => row.score_text += ', 2 x')")
     page.run("rowsOf('places').forEach(row => { row.nodes = 8 }); choose()")
     text = page.run("document.querySelector('#leaders table').innerText")
@@ -65,14 +65,24 @@ def test_tables_say_what_is_known_about_methods_differences_and_claims(page):
     assert column(page, "#leaders", "speed-up on 8 nodes (how)")[0] == "0.90 (simulated)"
     assert column(page, "#leaders", "verdict").count("three pairs say nothing") == 2
     assert column(page, "#differences", "95 % interval")[0] == "\N{MINUS SIGN}1.00 to 0.25"
-    assert column(page, "#claims", "verdict") == ["not testable here", "held reconstructed"]
-    assert column(page, "#claims", "estimate") == ["", "44.00 % 40.00 to 48.00"]
     assert page.run("prose('`a` <b>').map(part => part.outerHTML ?? part)") == ["", "<code>a</code>", " <b>"]
     assert page.run("[[-0.001, 2], [-1.5, 1], [null, 1]].map(([value, digits]) => fixed(value, digits))") == [
         "0.00",
         "\N{MINUS SIGN}1.5",
         "",
     ]
+
+
+def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(page):
+    shown = "[...document.querySelectorAll('.claim:not([hidden])')].map(claim => claim.dataset.verdict)"
+    held = "[...document.querySelectorAll('#claim-counts .verdict')].find(b => b.dataset.verdict === 'held')"
+    first, *others = page.run(shown)
+    assert (first, set(others)) == ("held", {"differs by place", "not testable here", "no runs yet"})
+    page.run(f"{held}.click()")
+    assert page.run(shown) == ["held"]
+    assert page.run("at('claims-without-runs').hidden")
+    page.run(f"{held}.click()")
+    assert page.run(shown) == [first, *others]
 
 
 def test_the_slider_gives_the_speed_up_at_its_rate_and_moves_the_line_in_the_map(page):

@@ -22,11 +22,11 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
-from thinwire.publish.page import tracks, without_data
+from thinwire.publish.page import claims, tracks, without_data
 from thinwire.publish.page.runs import cell_names, colours, columns, joined, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
-from thinwire.report.report_files import CLAIMS, FEWEST_REPETITIONS, PAGE, require_times_as_used
+from thinwire.report.report_files import FEWEST_REPETITIONS, PAGE, require_times_as_used
 from thinwire.report.rows.collect import (
     read_curves,
     read_summary,
@@ -215,7 +215,6 @@ def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str
 
 
 _HERE = Path(__file__).parent
-_NOT_SHOWN = ["metric", "direction", "margin", "statistic", "reason", "dataset", "model", "workers", "nodes"]
 
 
 def write(results: Path) -> Path:
@@ -237,17 +236,18 @@ def html(results: Path) -> str:
     """
     names = suites_to_show(results)
     suites = [suite_data(name, results) for name in names]
-    claims, simulated = _claims(results), without_data.payload(results)
+    simulated = without_data.payload(results)
     timed = [] if simulated is None else simulated["methods"].values()
     used = [module for suite in suites for module in suite["modules"].values()]
     methods = sorted({*used, *(method["module"] for method in timed)})
     reconstructed = [name for name in methods if is_reconstructed(name)]
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters["prose"] = _prose
-    data = {"suites": suites, "reconstructed": reconstructed, "claims": claims, "times": simulated}
+    data = {"suites": suites, "reconstructed": reconstructed, "times": simulated}
     as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
-        has_claims=claims is not None,
+        scorecard=claims.scorecard(results),
+        no_runs=claims.NO_RUNS,
         times=simulated,
         tracks=tracks.boards(results, names),
         methods=[_method(name) for name in methods],
@@ -258,17 +258,6 @@ def html(results: Path) -> str:
         vega=_vega(),
         static=lambda name: Markup((_HERE / "static" / name).read_text(encoding="utf-8")),
     )
-
-
-def _claims(results: Path) -> dict[str, object] | None:
-    """The rows of the table of claims; None if there are no verdicts yet."""
-    table = read_table(results, results / CLAIMS)
-    if table is None:
-        return None
-    try:
-        return columns(table.assign(cell=cell_names(table)).drop(columns=_NOT_SHOWN, errors="ignore"))
-    except (KeyError, AttributeError) as error:
-        raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
 
 
 def _method(name: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-// Claims, what methods have reached, and runs; then the page is opened.
+// Filters of claims, what methods have reached, and runs; then the page is opened.
 "use strict";
 
 const FILES = ["run.json", "curve.parquet", "traffic.parquet", "log.txt"];
@@ -10,26 +10,20 @@ const LEDGERS = {
   "most received": "wire_received_max_bytes",
 };
 
-function showClaims() {
-  // None where a number has three digits without them.
-  const digits = (value) => (Math.abs(value) >= 99.995 ? 0 : 2);
-  const joined = (by, ...parts) => parts.filter(Boolean).join(by);
-  const estimate = ({ estimate: value, low, high, unit }) => withRemark(
-    value === null ? "" : `${fixed(value, digits(value))} ${unit === "percent" ? "%" : unit}`,
-    low !== high && intervalOf(low, high, digits(low)),
-  );
-  const where = (row) => joined(", ", row.cell, row.cluster);
-  const tested = ({ method, against, scope }) => joined("; ", joined(" against ", method, against), scope);
-  fillTable("#claims table", [
-    ["claim", "id", (row) => withRemark(row.id, row.publication)],
-    ["what is tested", "claim", (row) => withRemark(prose(row.claim), tested(row))],
-    ["where", where, (row) => withRemark(where(row), joined(", ", row.suite, row.kind))],
-    ["estimate", "estimate", estimate],
-    ["n", "n"],
-    ["verdict", "verdict", (row) => withRemark(row.verdict,
-      joined(", ", row.reconstructed && "reconstructed", row.post_hoc && "post hoc"))],
-    ["what may be said", "says", (row) => prose(row.says)],
-  ], decode(DATA.claims));
+// Show the claims of a publication, or with a verdict, or both; the same button again shows all.
+function filterClaims({ target }) {
+  const button = target.closest("button.filter");
+  if (!button) return;
+  const wanted = button.ariaPressed === "true" ? {} : { ...button.dataset };
+  for (const each of document.querySelectorAll("#claims button.filter")) {
+    each.ariaPressed = each === button && Object.keys(wanted).length > 0;
+  }
+  for (const claim of document.querySelectorAll("#claims .claim")) {
+    claim.hidden = Object.entries(wanted).some(([name, value]) => claim.dataset[name] !== value);
+  }
+  const folded = at("claims-without-runs");
+  folded.hidden = !folded.querySelector(".claim:not([hidden])");
+  folded.open = Object.keys(wanted).length > 0;
 }
 
 // What a method has reached in all suites.
@@ -116,7 +110,7 @@ function start() {
   const complete = DATA.suites.find(({ cells }) => cells[0].complete);
   offer("suite", DATA.suites.map(({ name }) => name), complete?.name);
   choose();
-  if (DATA.claims) showClaims();
+  at("claims").addEventListener("click", filterClaims);
   at("choices").addEventListener("change", () => choose());
   at("choose-simulation").addEventListener("change", showSimulation);
   at("rate").addEventListener("input", showRate);

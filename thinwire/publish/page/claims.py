@@ -1,0 +1,144 @@
+"""The scorecard: each claim of a publication with one verdict over all places, and the places below it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from thinwire.base.errors import UserError
+from thinwire.publish.page.runs import cell_names, joined, read_table
+from thinwire.report.claims.claim_verdict import Verdict
+from thinwire.report.report_files import CLAIMS, fixed
+
+DIFFERS = "differs by place"  # held in one, contradicted in another
+NO_RUNS = "no runs yet"
+# Numbers from here on have no digits after the point.
+_LARGE = 99.995
+
+
+class Place(NamedTuple):
+    """Where a claim was tested, and what was found there."""
+
+    where: str
+    how: str
+    estimate: str
+    n: int
+    verdict: str
+    marks: str
+    why: str
+
+
+class ScoredClaim(NamedTuple):
+    """A sentence that is tested. `published` and `ours` are numbers with their unit, or empty."""
+
+    id: str
+    publication: str
+    claim: str
+    reconstructed: bool
+    published: str
+    ours: str
+    verdict: str
+    agree: str  # in how many of the places that could test it the verdict is this one
+    places: list[Place]
+
+
+class Scorecard(NamedTuple):
+    """`counts` has a row for each publication, and one for all, "": how many claims have each verdict."""
+
+    verdicts: list[str]
+    counts: list[tuple[str, list[int]]]
+    claims: list[ScoredClaim]
+
+
+def scorecard(results: Path) -> Scorecard | None:
+    """All claims, those with one verdict together; None if there are no verdicts yet.
+
+    Raises:
+        UserError: the table was changed since it was made, or cannot be read.
+    """
+    table = read_table(results, results / CLAIMS)
+    if table is None:
+        return None
+    try:
+        table = table.assign(cell=cell_names(table))
+        grouped = table.groupby(["id", "claim"], sort=False)
+        claims = [_claim(str(name), rows) for (name, _), rows in grouped]
+    except (KeyError, AttributeError) as error:
+        raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
+    first = [str(Verdict.HELD), str(Verdict.CONTRADICTED), DIFFERS]
+    others = sorted({claim.verdict for claim in claims} - {*first, NO_RUNS})
+    verdicts = [*first, *others, NO_RUNS]
+    claims.sort(key=lambda claim: verdicts.index(claim.verdict))
+    found = Counter((claim.publication, claim.verdict) for claim in claims)
+    publications = dict.fromkeys(table.publication)
+    counts = [(name, [found[name, verdict] for verdict in verdicts]) for name in publications]
+    counts.append(("", [sum(column) for column in zip(*(numbers for _, numbers in counts))]))
+    return Scorecard(verdicts, counts, claims)
+
+
+def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
+    first = rows.iloc[0]
+    # A suite without runs has a row without a place.
+    tested = rows[rows.dataset.notna()]
+    verdict = _verdict(rows, tested)
+    found = tested.verdict[tested.verdict != Verdict.NOT_TESTABLE]
+    same = int((found == verdict).sum())
+    counts = found.value_counts()
+    agree = f"{same} of {len(found)}" if same else ", ".join(f"{n} {words}" for words, n in counts.items())
+    numbers = rows.margin[(rows.scope == "number") & rows.margin.notna()]
+    return ScoredClaim(
+        name,
+        first.publication,
+        first.claim,
+        bool(rows.reconstructed.any()),
+        _with_unit(f"{numbers.iloc[0]:g}", first.unit) if len(numbers) else "",
+        _range(tested.estimate.dropna(), first.unit),
+        verdict,
+        agree,
+        [_place(row) for _, row in (tested if len(tested) else rows).iterrows()],
+    )
+
+
+def _verdict(rows: pd.DataFrame, tested: pd.DataFrame) -> str:
+    """The verdict that decides, if there is one; else the one of most places."""
+    if not len(tested):
+        untestable = (rows.verdict == Verdict.NOT_TESTABLE).all()
+        return str(Verdict.NOT_TESTABLE) if untestable else NO_RUNS
+    found = set(tested.verdict)
+    decided = [str(verdict) for verdict in (Verdict.HELD, Verdict.CONTRADICTED) if verdict in found]
+    if len(decided) == 2:
+        return DIFFERS
+    return decided[0] if decided else str(tested.verdict.value_counts().index[0])
+
+
+def _place(row: pd.Series) -> Place:
+    marks = [mark for mark in ("reconstructed", "post hoc") if row[mark.replace(" ", "_")]]
+    interval = "" if pd.isna(row.low) or row.low == row.high else f"{_number(row.low)} to {_number(row.high)}"
+    of_suite = isinstance(row.suite, str)
+    return Place(
+        joined(row.cell, row.cluster) or ("not run" if of_suite else "no suite"),
+        joined(row.method, f"against {row.against}", row.scope, row.suite) if of_suite else "",
+        _with_unit(f"{_number(row.estimate)}{f' ({interval})' if interval else ''}", row.unit)
+        if pd.notna(row.estimate)
+        else "",
+        0 if pd.isna(row.n) else int(row.n),
+        row.verdict,
+        ", ".join(marks),
+        row.reason if of_suite else row.says,
+    )
+
+
+def _range(estimates: pd.Series, unit: str) -> str:
+    if estimates.empty:
+        return ""
+    ends = list(dict.fromkeys(map(_number, (estimates.min(), estimates.max()))))
+    return _with_unit(" to ".join(ends), unit)
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text}\N{NO-BREAK SPACE}{'%' if unit == 'percent' else unit}"
+
+
+def _number(value: float) -> str:
+    return fixed(value, 0 if abs(value) >= _LARGE else 2).replace("-", "\N{MINUS SIGN}")
