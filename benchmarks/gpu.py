@@ -33,6 +33,7 @@ NAMES = (
     "compute_rates",
     "engine_ratio",
     "augmentation",
+    "prefetch",
     "waits_of_methods",
     "codec_passes",
     "resumed_run",

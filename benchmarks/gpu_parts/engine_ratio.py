@@ -1,4 +1,8 @@
-"""How much longer a step of the engine takes than one of a hand-written loop, with 8 workers."""
+"""How much longer a step of the engine takes than one of a hand-written loop, with 8 workers.
+
+Where the GPU is the limit, the ratio has a target. Where the host is, what the engine adds to a worker's step
+is a fixed time of this host. A ratio would then be about the size of the model.
+"""
 
 import math
 from statistics import median
@@ -32,7 +36,8 @@ class Sizes(NamedTuple):
 
 
 # The names are those of models. A GPU waits for the host with the first one, and the host for it with the
-# second one. Blocks are short, because the pace of a host changes from second to second.
+# second one, which has the target. Blocks are short, because the pace of a host changes from second to second.
+HOST_IS_THE_LIMIT = "cnn"
 FULL = {"cnn": Sizes(32, 2048, 256, 30, 4), "resnet": Sizes(128, 2048, 1024, 9, 2)}
 SMALL = {"cnn": Sizes(32, 64, 8, 2, 1)}
 
@@ -42,7 +47,7 @@ def part(place: Place, found: Found) -> None:
     for model, sizes in (SMALL if place.small else FULL).items():
         figures = found.figures[model] = _of_model(place, model, sizes)
         # On a CPU benchmarks/engine.py has the target.
-        if place.is_gpu and not place.small and figures["ratio"] > MOST:
+        if place.is_gpu and model != HOST_IS_THE_LIMIT and figures["ratio"] > MOST:
             found.broken.append(
                 f"{model}: the engine takes {figures['ratio']:.3f} times as long as the loop, and not {MOST}"
             )
@@ -72,6 +77,6 @@ def _of_model(place: Place, model: str, sizes: Sizes) -> dict[str, float]:
         "engine_ms": 1e3 * median(ours),
         "by_hand_ms": 1e3 * median(theirs),
         "ratio": median(a / b for a, b in zip(ours, theirs)),
-        "most_ratio": MOST,
+        "added_us": 1e6 * median(a - b for a, b in zip(ours, theirs)) / WORKERS,
         "train_clock_of_wall": run.clock.read()["train"] / wall,
     }

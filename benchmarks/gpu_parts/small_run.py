@@ -64,6 +64,7 @@ def task(
     batch: int = IMAGES // STEPS_PER_EPOCH,
     method: str = "ssgd",
     epochs: int = EPOCHS,
+    recipe: dict[str, Any] | None = None,
 ) -> Task:
     """A task with momentum and weight decay, or with the first optimizer that a method without SGD names.
 
@@ -79,6 +80,7 @@ def task(
         batch: of the whole run.
         method: that is to be trained.
         epochs: of the run.
+        recipe: further keys of the recipe.
     """
     # DeMo moves each weight by the whole rate. A larger one would soon turn off channels for good. Their
     # means are zero but for rounding, whose sign would decide.
@@ -88,7 +90,7 @@ def task(
     data = data or random_images()
     module = plugins.get("model", model).load()
     config = resolve(module, {})
-    recipe = Recipe.model_validate(
+    made = Recipe.model_validate(
         {
             "epochs": epochs,
             "batch": batch,
@@ -96,12 +98,13 @@ def task(
             "optimizer": optimizer,
             "schedule": {"name": "constant"},
             "evaluate_every_epochs": epochs,
+            **(recipe or {}),
         }
     )
     return Task(
         lambda: module(config, data.shape, data.classes),
         data,
-        recipe,
+        made,
         cluster,
         seed=3,
         dtype=dtype,
