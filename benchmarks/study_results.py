@@ -27,21 +27,21 @@ MAP = f"{times_map.MAP}.png"
 PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
-    "busiest link saved, %": "busiest_link_reduction_percent",
     "between nodes saved, %": "between_nodes_reduction_percent",
 }
 SIGNS = {"different": "≠", "same": "=", "cannot_be_told": "?"}
 
 
 def table() -> str:
-    """The table in Markdown: accuracies on both models with their verdicts, and bytes saved on the first."""
+    """The table in Markdown: bytes saved on the first model, and differences in accuracy on both."""
     runs = _largest(committed_tables.summary(SUITE)).set_index(["model", "method"])
     rows = []
     for method in runs.loc[MODELS[0]].index:
         accuracies = [_accuracy(runs.loc[model, method]) for model in MODELS]
         saved = [numbers.percent(runs.loc[(MODELS[0], method), column]) for column in SAVED.values()]
-        rows.append([f"`{method}`", *accuracies, *saved])
-    return committed_tables.markdown(["method", *(f"`{model}`, %" for model in MODELS), *SAVED], rows)
+        rows.append([f"`{method}`", *saved, *accuracies])
+    heading = ["method", *SAVED, *(f"accuracy of `{model}`" for model in MODELS)]
+    return committed_tables.markdown(heading, rows)
 
 
 def draw(folder: Path) -> None:
@@ -58,11 +58,11 @@ def draw(folder: Path) -> None:
 
 
 def _accuracy(row: pd.Series) -> str:
-    shown = f"{fixed(row.score_mean, 2)} ± {fixed(row.score_sd, 2)}"
+    if row.verdict not in SIGNS:
+        return f"{fixed(row.score_mean, 2)} %"
+    shown = f"{fixed(row.gain_mean, 2)} {SIGNS[row.verdict]}"
     ended = row.done + row[["diverged", "timeout", "failed"]].sum()
-    if row.done < ended:
-        shown += f" ({row.done} of {ended})"
-    return f"{shown} {SIGNS[row.verdict]}" if row.verdict in SIGNS else shown
+    return shown if row.done == ended else f"{shown} ({row.done} of {ended} runs)"
 
 
 def _largest(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,14 +10,14 @@ A block after one of these lines becomes what stands in the newest record of `be
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
 `results/reference/`, as `thinwire report` writes them. The README's table, after
-`<!-- table of the study -->`, and its figures are made by `study_results.py`. Tests check that all of this is
-up to date.
+`<!-- table of the study -->`, and its figures are made by `study_results.py`, numbers in the text by
+`prose_numbers.py`. Tests check that all of this is up to date.
 """
 
 import re
 from pathlib import Path
 
-from benchmarks import committed_tables, study_results
+from benchmarks import committed_tables, prose_numbers, study_results
 from thinwire.config.suite import load
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
@@ -93,7 +93,10 @@ def names(text: str) -> list[str]:
 def main() -> None:
     """Write each page again that would be another one now, and the figures of the README."""
     paths = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    pages = {path: quoted(path.read_text()) for path in paths}
+    pages = {
+        path: prose_numbers.filled(path.relative_to(ROOT).as_posix(), quoted(path.read_text()))
+        for path in paths
+    }
     for path, after in pages.items():
         if path.read_text() != after:
             path.write_text(after)

@@ -1,0 +1,114 @@
+"""Numbers in the text of pages, taken from the committed tables.
+
+`numbers.yaml` beside this file lists them: for each page, pieces of its text with `{}` in the place of each
+number, and the value of a table for each. `update_docs.py` writes the numbers, and tests refuse any other.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+from pydantic import Field
+
+from benchmarks import committed_tables
+from thinwire.base.errors import UserError
+from thinwire.config import yaml_file
+from thinwire.optim.recipe import Strict
+from thinwire.publish.paper import declarations
+from thinwire.publish.paper.values import MINUS, text_of
+from thinwire.report.figures import times_map
+from thinwire.report.rows.fastest_methods import fastest
+from thinwire.simulation import times_file
+
+LIST = Path(__file__).with_name("numbers.yaml")
+_NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?"
+# Code, tables, comments, targets of links, numbers of items, and names are no text.
+_NO_TEXT = re.compile(
+    r"^```.*?^```|^\|[^\n]*|`[^`\n]*`|<!--.*?-->|!\[[^]]*\]|\]\([^)]*\)|^ *\d\. "
+    r"|\b[A-Z][\w-]*\d[\w.]*|BY \d\.\d",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+class Page(Strict):
+    """The numbers of a page."""
+
+    typed: dict[str, str] = Field(default={}, description="pieces that no result decides, and what does")
+    taken: dict[str, list[declarations.Declared]] = Field(default={}, description="values of tables")
+
+
+class Numbers(Strict):
+    """The content of `numbers.yaml`."""
+
+    files: dict[str, str]  # in the folder of committed results
+    pages: dict[str, Page]
+
+
+@cache
+def read() -> Numbers:
+    """All numbers."""
+    return yaml_file.read(LIST, Numbers, "the list of numbers", "benchmarks/prose_numbers.py")
+
+
+def filled(page: str, text: str) -> str:
+    """The text of a page with the numbers that the committed tables have.
+
+    Raises:
+        UserError: a piece of text is not on the page, or more than once.
+    """
+    for piece, numbers in read().pages.get(page, Page()).taken.items():
+        match = _only(piece, page, text)
+        values = [_value(piece, number) for number in numbers]
+        for place in reversed(range(len(values))):
+            start, end = match.span(place + 1)
+            text = f"{text[:start]}{values[place]}{text[end:]}"
+    return text
+
+
+def unexplained(page: str, text: str) -> list[str]:
+    """The numbers in the text of a page that are in none of its pieces."""
+    own = read().pages.get(page, Page())
+    left = text
+    for piece in (*own.typed, *own.taken):
+        start, end = _only(piece, page, text).span()
+        left = f"{left[:start]}{' ' * (end - start)}{left[end:]}"
+    return re.findall(_NUMBER, _NO_TEXT.sub(" ", left))
+
+
+def _only(piece: str, page: str, text: str) -> re.Match[str]:
+    pattern = r"\s+".join(map(re.escape, piece.split())).replace(re.escape("{}"), f"({_NUMBER})")
+    found = list(re.finditer(rf"(?<![\d.]){pattern}", text))
+    if len(found) != 1:
+        raise UserError(f"{page} has {piece!r} {len(found)} times: benchmarks/numbers.yaml needs it once")
+    return found[0]
+
+
+def _value(piece: str, declared: declarations.Declared) -> str:
+    _, rows = next(declarations.groups(piece.replace("{}", "#"), declared, _rows(declared.file)))
+    return text_of(declarations.taken(piece, declared, rows), declared.digits).replace(MINUS, "-")
+
+
+@cache
+def _rows(file: str) -> pd.DataFrame:
+    if file in _MAP:
+        return _MAP[file]()
+    return declarations.read_rows(committed_tables.FOLDER / read().files[file], "thinwire rebuild")
+
+
+def _of_map(left_out: Sequence[str]) -> pd.DataFrame:
+    """The cells of the map in which a method is faster than every SSGD."""
+    times = times_file.read(committed_tables.FOLDER)
+    if times is None:
+        raise UserError("the committed results have no times")
+    rows = times_map.shown(times)
+    best = fastest(rows[~rows.method.isin(left_out)])
+    return best[best.gain >= times_map.LEAST_GAIN]
+
+
+# The two lines of the map's panels.
+_MAP: dict[str, Callable[[], pd.DataFrame]] = {
+    "map_at_every_step": lambda: _of_map(times_map._LINES[0][1]),
+    "map": lambda: _of_map(times_map._LINES[1][1]),
+}
