@@ -28,19 +28,19 @@ def choose(page, name, value):
 
 def test_nothing_is_asked_from_outside_and_no_script_fails(page, results):
     page.run("document.querySelectorAll('details').forEach(part => { part.open = true; })")
-    page.wait("document.querySelectorAll('#runs details svg').length === 8")
+    page.wait("document.querySelectorAll('#runs details svg.marks').length === 8")
     assert page.requests == [(results / "index.html").as_uri()]
     assert page.errors == []
 
 
-def test_the_leader_table_sorts_by_the_buttons_of_its_headings(page):
-    assert column(page, "#leaders", "method") == list(MILLISECONDS)
+def test_the_table_of_a_place_sorts_by_the_buttons_of_its_headings(page):
+    assert column(page, "#summary", "method") == list(MILLISECONDS)
     button = (
-        "[...document.querySelectorAll('#leaders th button')].find(b => b.textContent === 'time to target')"
+        "[...document.querySelectorAll('#summary th button')].find(b => b.textContent === 'time to target')"
     )
 
     def seconds():
-        texts = column(page, "#leaders", "time to target")
+        texts = column(page, "#summary", "time to target")
         return [float(text.split()[0]) for text in texts if text[:1].isdigit()]
 
     page.run(f"{button}.click()")
@@ -56,21 +56,40 @@ def test_the_leader_table_sorts_by_the_buttons_of_its_headings(page):
 
 
 def test_tables_say_what_is_known_about_methods_and_differences(page):
-    page.run("DATA.reconstructed.push('top_k'); rowsOf('leaders').forEach(row => row.score_text += ', 2 x')")
+    page.run("DATA.reconstructed.push('top_k'); rowsOf('summary').forEach(row => row.score_text += ', 2 x')")
     page.run("rowsOf('places').forEach(row => { row.nodes = 8 }); choose()")
-    text = page.run("document.querySelector('#leaders table').innerText")
-    assert text.count("reconstructed") == 1
+    text = page.run("document.querySelector('#summary table').innerText")
+    assert text.count(" *") == 1
     assert "2 x" in text
     assert "momentum" in text
-    assert column(page, "#leaders", "speed-up on 8 nodes (how)")[0] == "0.90 (simulated)"
-    assert column(page, "#leaders", "verdict").count("three pairs say nothing") == 2
-    assert column(page, "#differences", "95 % interval")[0] == "\N{MINUS SIGN}1.00 to 0.25"
+    assert column(page, "#summary", "speed-up on 8 nodes")[0] == "0.90 simulated"
+    assert column(page, "#summary", "verdict").count("three pairs say nothing") == 2
+    assert (
+        column(page, "#summary", "difference, points")[1] == "\N{MINUS SIGN}0.50 \N{MINUS SIGN}1.00 to 0.25"
+    )
     assert page.run("prose('`a` <b>').map(part => part.outerHTML ?? part)") == ["", "<code>a</code>", " <b>"]
     assert page.run("[[-0.001, 2], [-1.5, 1], [null, 1]].map(([value, digits]) => fixed(value, digits))") == [
         "0.00",
         "\N{MINUS SIGN}1.5",
         "",
     ]
+
+
+def test_the_front_is_of_methods_that_none_surpasses_in_score_and_bytes(page):
+    rows = "[[90, 5], [90, 4], [89, 4], [80, 1], [null, 0]].map(([score_mean, total_with_prepared_bytes]) =>"
+    rows += " ({ score_mean, total_with_prepared_bytes }))"
+    assert page.run(f"frontOf({rows}, 1).map(row => row.score_mean)") == [90, 80]
+    assert page.run(f"frontOf({rows}, -1).map(row => row.score_mean)") == [80]
+
+
+def test_times_of_another_suite_count_for_methods_with_the_same_options(page):
+    other = "Object.assign(structuredClone(DATA.suites[0]), { name: 'times' })"
+    page.run(f"DATA.suites.push({other}); delete DATA.suites[0].tables.places; chosen.suite.decoded = null")
+    of_top_k = "rowsOf('runs', DATA.suites[1]).filter(row => row.method === 'top_k')"
+    page.run(f"{of_top_k}.forEach(row => {{ row.options = 'others' }})")
+    page.run("choose()")
+    by_method = dict(zip(column(page, "#summary", "method"), column(page, "#summary", "speed-up")))
+    assert by_method == {"ssgd": "0.90 simulated", "ssgd_bf16": "1.00 simulated", "top_k": ""}
 
 
 def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(page):

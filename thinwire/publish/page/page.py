@@ -23,7 +23,7 @@ from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
 from thinwire.publish.page import claims, tracks, without_data
-from thinwire.publish.page.runs import cell_names, colours, columns, joined, read_runs, read_table
+from thinwire.publish.page.runs import cell_names, columns, joined, looks, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
 from thinwire.report.report_files import FEWEST_REPETITIONS, PAGE, require_times_as_used
@@ -43,7 +43,9 @@ from thinwire.train.result_files import record_archive
 
 _CELL = ["dataset", "model", "workers", "nodes"]
 _ROW = [*_CELL, "method", "kind"]
+_OFFERED = ["name", "size", "nodes"]
 _REACHED = ["target_score", "epochs_median", "train_seconds_median"]
+_COMPARED = ["n", "margin", "detectable", "gain_mean", "gain_low", "gain_high", "words"]
 _SIMULATED = ["size", "place", "nodes", "method"]
 
 
@@ -65,7 +67,6 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
     except (KeyError, AttributeError) as error:
         again = suggested_command("report", suite, results=results)
         raise UserError(f"a table of {suite} lacks a column ({error}): make it again with {again}") from None
-    cells = _cells(runs, tables)
     facts = ["method", "repetition", "kind", "status", "reason", "no_time_because", "steps"]
     recorded, origins = read_runs(results, suite, runs)
     tables["runs"] = pd.concat([runs[[*facts, "score"]], recorded], axis=1)
@@ -85,15 +86,16 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
             "unit": task.score_unit,
             "digits": task.unit.digits,
             "gain": task.gain.format(against="the baseline"),
+            "sign": task.sign,
             "gain_unit": task.unit.name,
         },
         "evaluated_on": settings.evaluate_on.replace("_", "-"),
         "baselines": against,
-        "colours": colours(methods, against),
+        "looks": looks(methods, against),
         "modules": {label: (entry.use if entry else None) or label for label, entry in entries.items()},
         "recipes": own_recipes(settings),
         "recipes_note": " ".join(filter(None, (note(settings), partitions_note(runs, cell_names(runs))))),
-        "cells": cells,
+        "cells": _cells(runs),
         "tables": {name: columns(table) for name, table in tables.items()},
         "origins": origins,
         "archive": archive.relative_to(results).as_posix() if archive.exists() else None,
@@ -105,27 +107,23 @@ def _tables(suite: str, results: Path, baseline: str, task: LearningTask) -> dic
     names = ("summary", "comparisons", "to_target", "times")
     read = {name: _read(results, results / "tables" / suite / f"{name}.csv", task) for name in names}
     summary, compared, reached = read["summary"], read["comparisons"], read["to_target"]
-    tables = {}
+    tables: dict[str, pd.DataFrame] = {}
     if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
         compared = None
-    if compared is not None:
-        shown = ["method", "against", "n", "margin", "detectable", "words"]
-        shown += [f"gain_{end}" for end in ("mean", "low", "high")]
-        tables["comparisons"] = compared[shown].assign(cell=cell_names(compared))
     simulated = simulated_file.read(results, suite)
     if simulated is not None and len(speed_ups := speed_ups_of(simulated)):
         tables |= {"speed_ups": speed_ups, "break_even": break_even(speed_ups)}
     if summary is not None:
         require_times_as_used(results, suite)
-        nothing = summary[_ROW].assign(words=None, **dict.fromkeys(_REACHED, math.nan))
+        nothing = summary[_ROW].assign(words=None, **dict.fromkeys([*_REACHED, *_COMPARED[:-1]], math.nan))
         compared = nothing if compared is None else compared
         # Of several targets the hardest, which is that of the table of times, too.
         reached = (nothing if reached is None else reached)[[*_ROW, *_REACHED]]
         reached = reached.sort_values(_REACHED[0], ascending=task.higher_is_better, kind="stable")
         reached = reached.drop_duplicates(_ROW, keep="last")
-        rows = _leaders(summary, task).merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
+        rows = _summary(summary, task).merge(compared[[*_ROW, *_COMPARED]], on=_ROW, how="left")
         rows = rows.merge(reached[[*_ROW, "epochs_median"]], on=_ROW, how="left")
-        tables["leaders"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
+        tables["summary"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
         tables["places"] = _places(read["times"], summary, reached, baseline)
     return tables
 
@@ -135,7 +133,7 @@ def _read(results: Path, path: Path, task: LearningTask) -> pd.DataFrame | None:
     return None if table is None else with_engine_names(table, task)
 
 
-def _leaders(summary: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
+def _summary(summary: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
     """What the page shows of the summary of a suite, and how a person reads its numbers."""
 
     def texts(row: pd.Series) -> dict[str, str]:
@@ -148,6 +146,7 @@ def _leaders(summary: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
         return {"payload": payload, "saved": saved, "score_text": score, "epochs_text": epochs}
 
     shown = ["total_bytes", "total_reduction_percent", "score_mean", "epochs", "reason"]
+    shown += ["total_with_prepared_bytes", "total_with_prepared_reduction_percent"]
     written = [texts(row) for _, row in summary.iterrows()]
     return pd.concat([summary[[*_ROW, *shown]], pd.DataFrame(written)], axis=1)
 
@@ -201,17 +200,12 @@ def break_even(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*_SIMULATED, "from_gbit_per_second", "to_gbit_per_second"])
 
 
-def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, object]]:
-    """The cells in the order in which they are offered: those with scores and times, by their workers."""
+def _cells(runs: pd.DataFrame) -> list[dict[str, object]]:
+    """The cells in the order in which they are offered: those with most workers first."""
     cells = runs[_CELL].drop_duplicates()
-    cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)), complete=False)
-    if "leaders" in tables:
-        leaders = tables["leaders"]
-        learned = cells.name.isin(leaders.cell[leaders.score_mean.notna()])
-        cells["complete"] = learned & cells["size"].isin(tables["places"]["size"])
-    cells = cells.sort_values(["complete", "workers"], ascending=False, kind="stable")
-    shown = ["name", "size", "nodes", "complete"]
-    return [dict(zip(shown, row)) for row in cells[shown].itertuples(index=False, name=None)]
+    cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)))
+    cells = cells.sort_values("workers", ascending=False, kind="stable")
+    return [dict(zip(_OFFERED, row)) for row in cells[_OFFERED].itertuples(index=False, name=None)]
 
 
 _HERE = Path(__file__).parent
@@ -236,6 +230,7 @@ def html(results: Path) -> str:
     """
     names = suites_to_show(results)
     suites = [suite_data(name, results) for name in names]
+    suites.sort(key=lambda suite: len(suite["tables"]["runs"]["steps"]), reverse=True)
     simulated = without_data.payload(results)
     timed = [] if simulated is None else simulated["methods"].values()
     used = [module for suite in suites for module in suite["modules"].values()]

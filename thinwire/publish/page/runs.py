@@ -3,11 +3,14 @@
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex
+from matplotlib.markers import MarkerStyle
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from thinwire.base import digests
@@ -79,11 +82,33 @@ def _number(value: Any) -> float | int | str | None:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
 
 
-def colours(methods: Iterable[str], baselines: Collection[str]) -> dict[str, str]:
-    """The colour of each method for CSS, as figures have it; baselines have that of the page's text."""
-    return {
-        method: "var(--text)" if method in baselines else to_hex(look(method).colour) for method in methods
-    }
+def looks(methods: Iterable[str], baselines: Collection[str]) -> dict[str, dict[str, Any]]:
+    """How each method is drawn, as figures draw it.
+
+    Returns:
+        For each method `colour` for CSS, which is that of the page's text for baselines; `shape`, a path of
+        SVG between -1.5 and 1.5; and `dash`, pixels of dashes and gaps.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for method in methods:
+        drawn = look(method)
+        # A dark page has lighter colours.
+        colour = f"color-mix(in srgb, {to_hex(drawn.colour)} var(--pure), white)"
+        found[method] = {
+            "colour": "var(--text)" if method in baselines else colour,
+            "shape": _path(drawn.marker),
+            "dash": [2 * length for length in drawn.dash],
+        }
+    return found
+
+
+@cache
+def _path(marker: str) -> str:
+    if marker == "o":
+        return "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0Z"
+    style = MarkerStyle(marker)
+    corners = 2 * style.get_transform().transform(np.asarray(style.get_path().vertices)[:-1]) * [1, -1]
+    return f"M{'L'.join(f'{x:g},{y:g}' for x, y in corners.round(2) + 0.0)}Z"
 
 
 def read_runs(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
-from thinwire.publish.page.runs import colours
+from thinwire.publish.page.runs import looks
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.plan_table import CLASS_OF, Validated
 from thinwire.report.rows import known_accuracy
@@ -30,7 +30,7 @@ def payload(results: Path) -> dict[str, Any] | None:
     """What was simulated, in types that JSON knows; None if nothing was.
 
     Returns:
-        `networks`, as `_network` gives them; `methods` by their labels, with module, colour, class and error
+        `networks`, as `_network` gives them; `methods` by their labels, with module, look, class and error
         in the validation, and what is `known` of their accuracy; what `study` knows it; `utilisation`, the
         share of a step that is asked for; `least_gain`, that counts; and what was `validated`, in words.
 
@@ -46,11 +46,11 @@ def payload(results: Path) -> dict[str, Any] | None:
     for suite, own in rows.groupby("suite"):
         settings = load(str(suite))
         against = baselines(settings)
-        for label, colour in colours([*settings.methods, *own.method.unique()], against).items():
+        for label, drawn in looks([*settings.methods, *own.method.unique()], against).items():
             entry = settings.methods.get(label)
             about = _method(label, (entry.use if entry else None) or label, validated)
             known = "baseline" if label in against else known_accuracy.known(label)
-            methods.setdefault(label, {**about, "colour": colour, "known": known})
+            methods.setdefault(label, {**about, **drawn, "known": known})
         places = {label: place for place, label in enumerate(settings.models)}
         ordered = own.sort_values("model", key=lambda labels: labels.map(places), kind="stable")
         grids += ordered.groupby(_NETWORK, sort=False)

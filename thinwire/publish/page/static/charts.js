@@ -29,7 +29,8 @@ async function draw(selector, spec, description) {
   if (!spec) return;
   place.shown?.finalize();
   const options = { mode: "vega-lite", actions: false, renderer: "svg", config: CONFIG };
-  place.shown = await vegaEmbed(place, { width: "container", ...spec }, options);
+  const size = spec.facet ? {} : { width: "container" };
+  place.shown = await vegaEmbed(place, { ...size, ...spec }, options);
   // Vega has given it another role, in which every mark would be read.
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);
@@ -129,36 +130,40 @@ function breakEvenChart(cells, crossings) {
   };
 }
 
-// A row for each method: its mean paired difference and its interval; a band for what is the same. What is
-// beyond `reach` is cut, because one method may be so far off that the others are unreadable.
-function differencesChart(pairs, margin, reach, score) {
-  const encoding = { y: nominal("method", { sort: null }), tooltip: tooltip({
-    method: ["method"], interval: ["95 % interval"],
-    gain_mean: [`difference, ${score.gain_unit}`, `+.${score.digits}f`],
-    words: ["verdict"], n: ["pairs"],
-  }) };
-  const x = quantity("gain_low", score.gain, {
-    scale: { domain: [-reach, reach] },
+// The colours and shapes of methods.
+function looksOf(methods, looks) {
+  const scaleOf = (name) => ({ scale: { domain: methods, range: methods.map((method) => looks[method][name]) } });
+  return { color: nominal("method", scaleOf("colour")), shape: nominal("method", scaleOf("shape")) };
+}
+
+// A panel for each cell: mean paired differences with their intervals over the bytes saved, and a band for what is the
+// same. What is outside of `reach` is cut, because one method may be so far off that the others are unreadable.
+function lossChart(rows, cells, margin, reach, score, looks, pixels) {
+  const panels = Math.max(1, Math.min(3, cells.length, Math.floor(pixels / 330)));
+  const look = looksOf(unique(rows.map(({ method }) => method)), looks);
+  look.color.legend = { columns: pixels < 640 ? 3 : 9 };
+  const x = quantity("saved_percent", "payload saved, %", { scale: { nice: false, padding: 12 } });
+  const y = (field) => quantity(field, score.gain, { scale: { domain: reach, nice: false, padding: 6 } });
+  const more = tooltip({
+    method: ["method"], interval: ["95 % interval"], gain_mean: [`difference, ${score.gain_unit}`, `+.${score.digits}f`],
+    saved_percent: ["payload saved, %", ".1f"], words: ["verdict"], n: ["pairs"],
   });
   return {
-    height: ROW_HEIGHT * pairs.length,
-    data: { values: pairs },
-    layer: [
-      {
-        data: { values: [{ low: -margin, high: margin }] },
-        mark: { type: "rect", opacity: 0.18, color: "#2f78b7" },
-        encoding: { x: quantity("low"), x2: { field: "high" } },
-      },
-      { data: { values: [{}] }, mark: { type: "rule", strokeDash: [3, 3] }, encoding: { x: { datum: 0 } } },
-      {
-        mark: { type: "rule", strokeWidth: 2, clip: true },
-        encoding: { x, x2: { field: "gain_high" }, ...encoding },
-      },
-      {
-        mark: { type: "point", size: 80, clip: true },
-        encoding: { x: quantity("gain_mean"), ...encoding },
-      },
-    ],
+    data: { values: rows },
+    facet: nominal("cell", { sort: cells, header: { labelColor: TEXT, labelFontSize: 12, labelLimit: 320 } }),
+    columns: panels,
+    spacing: 24,
+    spec: {
+      width: Math.floor((pixels - 70) / panels) - 24,
+      height: 240,
+      encoding: { color: look.color },
+      layer: [
+        { data: { values: [{}] }, mark: { type: "rect", opacity: 0.18, color: "#2f78b7" }, encoding: { y: { datum: -margin }, y2: { datum: margin }, color: null } },
+        { data: { values: [{}] }, mark: { type: "rule", strokeDash: [3, 3] }, encoding: { y: { datum: 0 }, color: null } },
+        { mark: { type: "rule", strokeWidth: 1.5, clip: true, opacity: 0.7 }, encoding: { x, y: y("gain_low"), y2: { field: "gain_high" } } },
+        { mark: { type: "point", size: 80, clip: true }, encoding: { x, y: y("gain_mean"), shape: look.shape, tooltip: more } },
+      ],
+    },
   };
 }
 

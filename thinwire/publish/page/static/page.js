@@ -23,10 +23,26 @@ function decode(columns) {
   return (lists[0]?.[1] ?? []).map(rowAt);
 }
 
-// Those of the chosen cell. Simulated clusters may have other numbers of nodes than the runs.
+// Those of the chosen cell.
 function here(name) {
-  const { name: cell, size } = chosen.cell;
-  return rowsOf(name).filter((row) => row.cell === cell || row.size === size);
+  return rowsOf(name).filter((row) => row.cell === chosen.cell.name);
+}
+
+// Times of the chosen cell, of its own suite first. Those of other suites count for methods with the same options.
+// Simulated clusters may have other numbers of nodes than the runs.
+function timesOf(name) {
+  const { suite, cell: { size } } = chosen;
+  const optionsOf = (each) => {
+    const sizes = Object.fromEntries(each.cells.map((cell) => [cell.name, cell.size]));
+    const runs = rowsOf("runs", each).filter((row) => sizes[row.cell] === size);
+    return Object.fromEntries(runs.map(({ method, options }) => [method, options]));
+  };
+  const own = optionsOf(suite);
+  return [suite, ...DATA.suites.filter((each) => each !== suite)].flatMap((each) => {
+    const rows = rowsOf(name, each).filter((row) => row.size === size);
+    const options = rows.length && optionsOf(each);
+    return rows.filter(({ method }) => each === suite || (options[method] ?? "") === own[method]);
+  });
 }
 
 // Fill a list of choices. What was chosen stays, if it is still there; otherwise `first` is chosen.
@@ -49,19 +65,20 @@ function choose(cell) {
   offer("cell", suite.cells.map(({ name }) => name));
   if (cell) at("choose-cell").value = cell;
   chosen.cell = suite.cells.find(({ name }) => name === at("choose-cell").value);
-  offerPlaces("place", here("places"));
+  offerPlaces("place", timesOf("places"));
   const texts = { ...suite, cell: chosen.cell.name, baseline: suite.baselines[0], score: suite.score.name };
   for (const each of document.querySelectorAll("[data-shown]")) each.textContent = texts[each.dataset.shown];
   for (const each of document.querySelectorAll("[data-without]")) {
     each.hidden = each.dataset.without in suite.tables;
   }
-  [showLeaders, showCurves, showSimulations, showDifferences, showRuns].forEach((show) => show());
+  [showSummary, showLoss, showCurves, showSimulations, showRuns].forEach((show) => show());
 }
 
 function methodLink({ method }) {
   const module = chosen.suite.modules[method] ?? method;
-  const link = element("a", { href: `#method-${module}` }, method);
-  return withRemark(link, DATA.reconstructed.includes(module) && "reconstructed");
+  const { colour, shape } = chosen.suite.looks[method] ?? {};
+  const link = element("a", { href: `#method-${module}` }, method, DATA.reconstructed.includes(module) ? " *" : "");
+  return shape ? [symbol(colour, shape), link] : link;
 }
 
 // The first run of a row; the others stand beside it.
@@ -80,30 +97,43 @@ function scoreText(value, { name, unit, digits }) {
 }
 
 function timesHere() {
-  return here("places").filter((row) => row.place === at("choose-place").value);
+  return timesOf("places").filter((row) => row.place === at("choose-place").value);
 }
 
-function showLeaders() {
+// Methods that no other one surpasses in both: the mean score and the bytes, with those of preparations.
+function frontOf(rows, sign) {
+  const better = (one, other) => {
+    const gains = [sign * (one.score_mean - other.score_mean), other.total_with_prepared_bytes - one.total_with_prepared_bytes];
+    return gains.every((gain) => gain >= 0) && gains.some((gain) => gain > 0);
+  };
+  const known = rows.filter((row) => row.score_mean !== null && row.total_with_prepared_bytes !== null);
+  return known.filter((row) => !known.some((other) => better(other, row)));
+}
+
+function showSummary() {
   const { score, evaluated_on: on_which } = chosen.suite;
-  const rows = here("leaders"), times = timesHere(), [first] = times;
+  const rows = here("summary"), times = timesHere(), [first] = times, front = frontOf(rows, score.sign);
   const timed = (row) => times.find((time) => time.method === row.method);
   const on = first && first.nodes !== chosen.cell.nodes ? ` on ${first.nodes} nodes` : "";
-  const withKind = (row, text) => withRemark(text, text && `(${timed(row).kind})`);
+  const withKind = (row, text) => withRemark(text, text && timed(row).kind);
   const several = unique(rows.map((row) => row.epochs_text)).length > 1;
-  fillTable("#leaders table", [
+  const signed = (value) => (value > 0 ? "+" : "") + fixed(value, score.digits);
+  fillTable("#summary table", [
     ["method", "method", methodLink],
-    ["runs", "kind", runsLink],
-    ["payload, MB", "total_bytes", "payload"],
-    ["saved, %", "total_reduction_percent", "saved"],
     [titleOf(score, `${score.name} on ${on_which}`), "score_mean",
-      (row) => withRemark(...row.score_text.split(/, (.*)/))],
-    ["epochs", (row) => (several ? row.epochs : null), "epochs_text"],
-    ["verdict", "words"],
-    ["epochs to target", "epochs_median", (row) => reached(row.epochs_median)],
+      (row) => withRemark(...row.score_text.split(/, (.*)/)), "dot"],
+    [`difference, ${score.gain_unit}`, "gain_mean", (row) => (row.gain_mean === null ? "" :
+      withRemark(signed(row.gain_mean), intervalOf(row.gain_low, row.gain_high, score.digits)))],
+    ["verdict", "words", ({ words }) => words && element("span", { title: words }, words.split(":")[0])],
+    ["payload, MB", "total_bytes", "payload", "bar"],
+    ["saved, %", "total_reduction_percent", "saved"],
+    ["front", (row) => (front.includes(row) ? 1 : null), (row) => (front.includes(row) ? "◆" : "")],
+    [`speed-up${on}`, (row) => timed(row)?.speed_up, (row) => withKind(row, fixed(timed(row)?.speed_up, 2)), "bar"],
     [`time to target${on}`, (row) => timed(row)?.seconds_to_target,
       (row) => withKind(row, reached(timed(row)?.seconds_to_target, " s"))],
-    [`speed-up${on} (how)`, (row) => timed(row)?.speed_up,
-      (row) => withKind(row, fixed(timed(row)?.speed_up, 2))],
+    ["epochs to target", "epochs_median", (row) => reached(row.epochs_median)],
+    ["epochs", (row) => (several ? row.epochs : null), "epochs_text"],
+    ["runs", "kind", runsLink],
     ["recipe", (row) => chosen.suite.recipes[row.method]],
   ], rows);
   const reasons = rows.filter((row) => row.reason).map((row) => `${row.method}: ${row.reason}.`);
@@ -116,6 +146,30 @@ function showLeaders() {
   at("times-note").textContent = `Times are of: ${first.place}. Speed-ups are over ${against}.` +
     (target === null ? "" : ` The target is ${scoreText(target, score)}.`) +
     (first.kind === "simulated" ? " Simulated times are predictions." : "");
+}
+
+// What a method loses, and what it saves, in all cells of the suite.
+function showLoss() {
+  const { score, looks, baselines, cells } = chosen.suite;
+  const rows = rowsOf("summary").filter((row) => row.gain_mean !== null && row.total_with_prepared_reduction_percent !== null)
+    .map((row) => ({ ...row, saved_percent: row.total_with_prepared_reduction_percent,
+      interval: intervalOf(row.gain_low, row.gain_high, score.digits) }));
+  const [{ margin } = {}] = rows, widest = MOST_MARGINS * margin;
+  const ends = rows.flatMap((row) => ["mean", "low", "high"].map((end) => row[`gain_${end}`]));
+  // One wide interval does not hide the others.
+  const isNarrow = (row) => row.gain_high - row.gain_low < widest / 2;
+  const seen = rows.flatMap((row) => (isNarrow(row) ? [row.gain_low, row.gain_high] : [row.gain_mean]));
+  const within = (end) => Math.max(-widest, Math.min(end, widest));
+  const reach = [within(Math.min(...seen, -2 * margin)), within(Math.max(...seen, 2 * margin))];
+  at("loss-note").textContent = !rows.length ? "" :
+    `Differences are to ${baselines[0]}, in pairs of runs with the same seed. Lines are 95 % intervals. ` +
+    `The band is the margin of ± ${margin} ${score.gain_unit}.` +
+    (Math.min(...ends) < reach[0] || Math.max(...ends) > reach[1] ? " What lies outside is cut; the table has it." : "");
+  at("no-loss").hidden = rows.length > 0;
+  const order = cells.map(({ name }) => name).filter((name) => rows.some((row) => row.cell === name));
+  const place = document.querySelector("#loss .chart");
+  draw(place, rows.length && lossChart(rows, order, margin, reach, score, looks, place.parentElement.clientWidth),
+    `Differences in ${score.name} to ${baselines[0]} over the bytes saved, for each place. The table has the numbers.`);
 }
 
 function showCurves() {
@@ -137,22 +191,22 @@ function showCurves() {
     .map(({ method, seconds_to_target: seconds, target_score: target }) =>
       ({ method, seconds, score: target }));
   at("curves-note").textContent = over === "seconds" && !drawn.length ? "No run of this cell was timed." : "";
-  const colours = Object.fromEntries(methods.map((method) => [method, chosen.suite.colours[method]]));
+  const colours = Object.fromEntries(methods.map((method) => [method, chosen.suite.looks[method].colour]));
   const spec = drawn.length + simulated.length && curvesChart(over, drawn, simulated, colours, chosen.suite.score);
   draw("#curves .chart", spec, `The ${chosen.suite.score.name} over ${over} of ${methods.join(", ")} on ${chosen.cell.name}. ` +
-    "The leader table has the numbers.");
+    "The table has the numbers.");
 }
 
 function showSimulations() {
-  const rows = here("speed_ups");
+  const rows = timesOf("speed_ups");
   offerPlaces("simulation", rows);
   document.querySelector("#break-even .panel").hidden = !rows.length;
-  at("rates-note").hidden = rows.length || !rowsOf("speed_ups").length;
+  at("rates-note").hidden = rows.length || !("speed_ups" in chosen.suite.tables);
   if (rows.length) showSimulation();
 }
 
 function ofSimulation(name) {
-  return here(name).filter((row) => row.place === at("choose-simulation").value);
+  return timesOf(name).filter((row) => row.place === at("choose-simulation").value);
 }
 
 // Another cluster: another map, and the range of the slider.
@@ -210,32 +264,6 @@ function showRate() {
     speed_up: speedUpAt(rows.filter((other) => other.method === row.method), rate),
     even: chosen.suite.baselines.includes(row.method) ? "a baseline" : evenWords(row),
   })));
-}
-
-function showDifferences() {
-  const { score } = chosen.suite;
-  const rows = here("comparisons").map((row) => (
-    { ...row, interval: intervalOf(row.gain_low, row.gain_high, score.digits) }
-  ));
-  const signed = (value) => (value > 0 ? "+" : "") + fixed(value, score.digits);
-  fillTable("#differences table", [
-    ["method", "method", methodLink],
-    [`difference, ${score.gain_unit}`, "gain_mean", (row) => signed(row.gain_mean)],
-    ["95 % interval", "gain_low", "interval"],
-    ["pairs", "n"],
-    [`detectable, ${score.gain_unit}`, "detectable", (row) => fixed(row.detectable, score.digits)],
-    ["verdict", "words"],
-  ], rows);
-  const pairs = rows.filter((row) => row.gain_mean !== null);
-  const [{ against, margin } = {}] = pairs;
-  const ends = pairs.flatMap((row) => ["mean", "low", "high"].map((end) => row[`gain_${end}`]));
-  const widest = MOST_MARGINS * margin, furthest = Math.max(margin, ...ends.map(Math.abs));
-  at("differences-note").textContent = !pairs.length ? "" :
-    `Differences are to ${against}, in pairs of runs with the same seed. Lines are 95 % intervals. ` +
-    `The band is the margin of ± ${margin} ${score.gain_unit}.` +
-    (furthest > widest ? ` What lies beyond ± ${widest} ${score.gain_unit} is cut; the table has it.` : "");
-  draw("#differences .chart", pairs.length && differencesChart(pairs, margin, Math.min(furthest, widest), score),
-    `Differences in ${score.name} to ${against} on ${chosen.cell.name}. The table has the numbers.`);
 }
 
 function intervalOf(low, high, digits) {

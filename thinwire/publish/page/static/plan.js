@@ -81,8 +81,8 @@ function offerLatencies(links) {
 function showPoint() {
   const { network, place, link, rate } = point, [workers, nodes] = network.places[place];
   const rows = methodsAt(network, place, link).map((row) => ({ ...row, needed: neededRate(point, row.place) }));
-  const links = ({ method, module, colour }) => [
-    element("i", { class: "swatch", style: `--method: ${colour}` }),
+  const links = ({ method, module, colour, shape }) => [
+    symbol(colour, shape),
     withRemark(element("a", { href: `#method-${module}` }, ...breakable(method)),
       DATA.reconstructed.includes(module) && "reconstructed"),
   ].flat();

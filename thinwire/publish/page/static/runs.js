@@ -34,7 +34,7 @@ function fillMethod(section) {
     ["score", "score_mean", (row) => scoreText(row.score_mean, row.score)],
     ["payload, MB", "total_bytes", (row) => megabytes(row.total_bytes)],
     ["saved, %", "total_reduction_percent", (row) => fixed(row.total_reduction_percent, 1)],
-  ], DATA.suites.flatMap((suite) => rowsOf("leaders", suite)
+  ], DATA.suites.flatMap((suite) => rowsOf("summary", suite)
     .filter((row) => `method-${suite.modules[row.method]}` === section.id)
     .map((row) => ({ ...row, suite: suite.name, score: suite.score }))));
   section.append(element("h4", {}, "Results"), element("div", { class: "wide" }, results));
@@ -44,19 +44,27 @@ function idOf(run, suite = chosen.suite) {
   return `run-${suite.name}/${run.path}`;
 }
 
-// A line for each run, which opens to its curve, its ledgers and its provenance.
+// A fold for each method, with a line for each run, which opens to its curve, its ledgers and its provenance.
 function showRuns() {
   if (showRuns.cell === chosen.cell) return; // what is open stays open
   showRuns.cell = chosen.cell;
-  at("run-lines").replaceChildren(...here("runs").map((row) => {
-    const ended = row.status === "done" ? "" : `, ${row.status}`;
-    const { name, unit, digits } = chosen.suite.score;
-    const outcome = row.score === null ? row.status : `${fixed(row.score, digits)} ${unit || name}${ended}`;
-    const summary = element("summary", {}, element("h3", {}, row.path), " ", element("span", {}, outcome));
-    const line = element("details", { id: idOf(row) }, summary);
-    line.addEventListener("toggle", () => fillRun(line, row), { once: true });
-    return line;
+  const rows = here("runs");
+  at("run-lines").replaceChildren(...unique(rows.map(({ method }) => method)).map((method) => {
+    const lines = rows.filter((row) => row.method === method).map(runLine);
+    const summary = element("summary", {}, element("h3", {}, method), " ",
+      element("span", {}, `${lines.length} run${lines.length > 1 ? "s" : ""}`));
+    return element("details", { class: "runs" }, summary, ...lines);
   }));
+}
+
+function runLine(row) {
+  const ended = row.status === "done" ? "" : `, ${row.status}`;
+  const { name, unit, digits } = chosen.suite.score;
+  const outcome = row.score === null ? row.status : `${fixed(row.score, digits)} ${unit || name}${ended}`;
+  const summary = element("summary", {}, element("h4", {}, row.path), " ", element("span", {}, outcome));
+  const line = element("details", { id: idOf(row) }, summary);
+  line.addEventListener("toggle", () => fillRun(line, row), { once: true });
+  return line;
 }
 
 function fillRun(line, row) {
@@ -77,8 +85,8 @@ function fillRun(line, row) {
       [titleOf(suite.score, `${suite.score.name} at the end`)]: fixed(row.score, suite.score.digits), steps: row.steps, options: row.options,
       interruptions: row.interruptions || null,
     }),
-    chart, element("h4", {}, "Ledgers"), element("div", { class: "wide" }, ledger),
-    element("h4", {}, "Provenance"),
+    chart, element("h5", {}, "Ledgers"), element("div", { class: "wide" }, ledger),
+    element("h5", {}, "Provenance"),
     facts({ ...places, seed: row.seed, fingerprint: row.fingerprint, ...suite.origins[row.origin] }),
   );
   const curve = rowsOf("curves").filter((entry) => entry.run === number);
@@ -102,13 +110,12 @@ function openNamed() {
   }
   const named = at(id);
   if (named?.tagName !== "DETAILS") return;
-  named.open = true;
+  for (let part = named; part; part = part.parentElement.closest("details")) part.open = true;
   named.scrollIntoView();
 }
 
 function start() {
-  const complete = DATA.suites.find(({ cells }) => cells[0].complete);
-  offer("suite", DATA.suites.map(({ name }) => name), complete?.name);
+  offer("suite", DATA.suites.map(({ name }) => name));
   choose();
   at("claims").addEventListener("click", filterClaims);
   at("choices").addEventListener("change", () => choose());

@@ -18,6 +18,13 @@ function withRemark(shown, remark) {
   return remark ? [shown, element("small", { class: "below" }, ` ${remark}`)].flat() : shown;
 }
 
+// How a method is drawn in charts.
+function symbol(colour, shape) {
+  const made = element("span", { class: "symbol", style: `--method: ${colour}` });
+  made.innerHTML = `<svg viewBox="-1.5 -1.5 3 3" aria-hidden="true"><path d="${shape}"/></svg>`;
+  return made;
+}
+
 // A number with so many digits after the point; a missing one is empty, and zero has no sign.
 function fixed(value, digits) {
   const text = value?.toFixed(digits) ?? "";
@@ -29,25 +36,31 @@ function megabytes(bytes) {
 }
 
 // `columns` are [title, key, text]: rows are sorted by the value of `key`, and `text` is shown instead of it.
-// Both are names of values or functions of a row. A column without any value is left out.
+// Both are names of values or functions of a row. A column without any value is left out. With `bar`, a line shows how
+// large a value is beside the largest; with `dot`, a point shows where it lies between the least and the largest.
 function fillTable(place, columns, rows) {
   const table = typeof place === "string" ? document.querySelector(place) : place;
   const valueOf = (row, key) => (typeof key === "string" ? row[key] : key(row)) ?? null;
-  const shown = columns.map(([title, key, text], place) => {
+  const shown = columns.map(([title, key, text, mark], place) => {
     const values = rows.map((row) => valueOf(row, key));
     const isWide = (value) => place && value?.length > 20;
     const isNumber = (value) => typeof value === "number";
     const kind = values.some(isNumber) ? "number" : values.some(isWide) ? "words" : "";
-    return { title, values, kind, textOf: (row) => valueOf(row, text ?? key) ?? "" };
+    const finite = values.filter(Number.isFinite), most = Math.max(...finite);
+    const least = mark === "dot" ? Math.min(...finite) : 0;
+    const shareOf = (value) => (mark && Number.isFinite(value) && most > least ? (value - least) / (most - least) : null);
+    return { title, values, kind, mark, shareOf, textOf: (row) => valueOf(row, text ?? key) ?? "" };
   }).filter(({ values }) => values.some((value) => value !== null));
   const heads = shown.map(({ title, kind }) => {
     return element("th", { scope: "col", class: kind }, element("button", { type: "button" }, title));
   });
   const lines = rows.map((row, i) => {
     const line = element("tr", row.anchor ? { id: row.anchor } : {});
-    shown.forEach(({ values, kind, textOf }, place) => {
+    shown.forEach(({ values, kind, mark, shareOf, textOf }, place) => {
       const cell = element(place ? "td" : "th", place ? { class: kind } : { scope: "row" }, textOf(row));
       if (values[i] !== null) cell.dataset.value = values[i];
+      const share = shareOf(values[i]);
+      if (share !== null) cell.append(element("i", { class: mark, style: `--share: ${fixed(100 * share, 0)}%` }));
       line.append(cell);
     });
     return line;
