@@ -36,7 +36,7 @@ class Sizes(NamedTuple):
 
 
 # The names are those of models. A GPU waits for the host with the first one, and the host for it with the
-# second one, which has the target. Blocks are short, because the pace of a host changes from second to second.
+# second one, which has the target. Blocks are short, because the pace of a host changes within seconds.
 HOST_IS_THE_LIMIT = "cnn"
 FULL = {"cnn": Sizes(32, 2048, 256, 30, 4), "resnet": Sizes(128, 2048, 1024, 9, 2)}
 SMALL = {"cnn": Sizes(32, 64, 8, 2, 1)}

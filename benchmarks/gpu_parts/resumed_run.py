@@ -4,10 +4,8 @@ It trains digits with `device: cuda`. Once all workers are in one process, and o
 own, and gloo carries their tensors, so that they may share a GPU.
 """
 
-import json
 import shutil
 import tempfile
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,7 +13,6 @@ import pyarrow.parquet as pq
 from gpu_parts.own_project import SUITE, Project, records
 from gpu_parts.part import Found, Place
 from thinwire.records import record
-from thinwire.train.clock import CLOCKS
 
 EPOCHS, SMALL_EPOCHS = 12, 3
 CELL = "digits/cnn/interrupting/w2/seed0"
@@ -58,17 +55,4 @@ def _compared(suite: str, whole: Path, resumed: Path, broken: list[str]) -> dict
         if not own.select(kept).equals(other.select(kept)):
             broken.append(f"{suite}: {name} of the resumed run differs")
     curve = pq.read_table(ours.parent / record.CURVE)
-    return {
-        "resumed": goes_on,
-        "evaluations": len(curve),
-        "test_loss": curve["test_loss"][-1].as_py(),
-        "clocks_of_run": _clocks(theirs),
-    }
-
-
-def _clocks(path: Path) -> float:
-    """What part of a run the clocks of training, evaluation and the harness account for."""
-    whole = json.loads(path.read_text())["provenance"]
-    passed = datetime.fromisoformat(whole["ended"]) - datetime.fromisoformat(whole["started"])
-    last = pq.read_table(path.parent / record.CURVE).to_pylist()[-1]
-    return sum(last[f"{clock}_seconds"] for clock in CLOCKS) / passed.total_seconds()
+    return {"resumed": goes_on, "evaluations": len(curve), "test_loss": curve["test_loss"][-1].as_py()}
