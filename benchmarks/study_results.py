@@ -29,7 +29,7 @@ SAVED = {
     "payload saved, %": "total_reduction_percent",
     "between nodes saved, %": "between_nodes_reduction_percent",
 }
-SIGNS = {"different": "≠", "same": "=", "cannot_be_told": "?"}
+SIGNS = {"different": "≠", "no_effect": "=", "inconclusive": "?"}
 
 
 def table() -> str:

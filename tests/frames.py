@@ -64,8 +64,8 @@ def comparisons() -> pd.DataFrame:
     return pd.DataFrame(
         [
             comparison("less", -1.0, 0.5, "different"),
-            comparison("alike", 0.1, 0.15, "same"),
-            comparison("unclear", 0.4, 0.9, "cannot_be_told"),
+            comparison("alike", 0.1, 0.15, "no_effect"),
+            comparison("unclear", 0.4, 0.9, "inconclusive"),
         ]
     )
 

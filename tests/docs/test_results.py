@@ -24,7 +24,7 @@ SAVED = {
     "payload saved, %": "total_reduction_percent",
     "between nodes saved, %": "between_nodes_reduction_percent",
 }
-VERDICTS = {"≠": "different", "=": "same", "?": "cannot_be_told"}
+VERDICTS = {"≠": "different", "=": "no_effect", "?": "inconclusive"}
 ACCURACY = re.compile(r"(?P<number>\S+) (?P<sign>[%≠=?])(?: \((?P<done>\d+) of (?P<all>\d+) runs\))?")
 
 

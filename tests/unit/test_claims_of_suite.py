@@ -81,12 +81,12 @@ def test_a_preparation_is_counted_where_the_metric_says_so():
     assert row_of(claim(metric="payload_with_preparation"), *rows)["estimate"] == -150
 
 
-def test_what_was_skipped_is_not_testable_and_what_failed_cannot_be_told():
+def test_what_was_skipped_is_not_testable_and_what_failed_inconclusive():
     skipped = run("thin", 0, status="skipped", reason="one node", push=math.nan)
     row = row_of(claim(), run("ssgd", 0), skipped)
     assert (row["verdict"], row["reason"]) == ("not testable here", "thin was skipped: one node")
     row = row_of(claim(), run("ssgd", 0), run("thin", 0, status="failed"))
-    assert (row["verdict"], row["reason"]) == ("cannot be told", "no pair of runs is done")
+    assert (row["verdict"], row["reason"]) == ("inconclusive", "no pair of runs is done")
 
 
 def test_fewer_pairs_than_were_planned_decide_nothing_about_accuracy():
@@ -95,7 +95,7 @@ def test_fewer_pairs_than_were_planned_decide_nothing_about_accuracy():
     assert row_of(of, *rows)["verdict"] == "held"
     lost = [*rows[:-1], run("thin", 5, status="diverged")]
     row = row_of(of, *lost)
-    assert row["verdict"] == "cannot be told"
+    assert row["verdict"] == "inconclusive"
     assert row["reason"] == "5 of the suite's 6 pairs are complete; thin: diverged"
     assert row_of(of, *rows, repetitions=7)["reason"] == "6 of the suite's 7 pairs are complete"
     assert row_of(claim(), *lost[:-1])["verdict"] == "contradicted"
@@ -106,7 +106,7 @@ def test_fewer_pairs_than_were_planned_decide_nothing_about_accuracy():
     [
         ((40, 50), "held", "counted, and equal in every repetition"),
         ((40, 200), "depends on the reconstruction", "held for thin, a; contradicted for b"),
-        ((40, None), "cannot be told", "held for thin, a; cannot be told for b"),
+        ((40, None), "inconclusive", "held for thin, a; inconclusive for b"),
     ],
 )
 def test_a_verdict_holds_for_all_variants_of_a_reconstruction(bytes_of_variants, verdict, reason):
@@ -128,7 +128,7 @@ def test_a_number_on_cpus_must_follow_from_shapes():
     of = claim(scope="number", margin={"value": 10.0, "unit": "percent"})
     rows = [run("ssgd", 0), run("ssgd", 1), run("thin", 0, 50)]
     assert row_of(of, *rows, run("thin", 1, 50), device="cpu")["verdict"] == "held"
-    assert row_of(of, *rows, run("thin", 1, 51), device="cpu")["verdict"] == "cannot be told"
+    assert row_of(of, *rows, run("thin", 1, 51), device="cpu")["verdict"] == "inconclusive"
     assert row_of(of, *rows, run("thin", 1, 51))["verdict"] == "held"
 
 
@@ -141,8 +141,8 @@ def test_what_may_be_said():
         in contradicted["says"]
     )
     (unknown,) = rows_without_runs("s", suite(claim()))
-    assert (unknown["verdict"], unknown["reason"], unknown["n"]) == ("cannot be told", "no runs yet", 0)
-    assert "It cannot be told yet" in unknown["says"]
+    assert (unknown["verdict"], unknown["reason"], unknown["n"]) == ("inconclusive", "no runs yet", 0)
+    assert "It is not decided yet" in unknown["says"]
 
 
 def test_a_claim_that_was_set_after_its_runs_says_so():
@@ -232,7 +232,7 @@ def test_a_suite_with_runs_has_verdicts_and_the_others_have_none_yet(results):
     assert list(own.index) == [claim.id for claim in load("claims/mp2_digits").claim]
     assert own.verdict["002-a.1"] == "held"
     assert own.verdict["002-a.4"] == "contradicted"
-    assert own.verdict["002-c"] == "cannot be told"
+    assert own.verdict["002-c"] == "inconclusive"
     assert "3 of the suite's 10 pairs are complete" in own.reason["002-c"]
     assert set(rows_of_suite(made, "claims/hylo").reason) == {"no runs yet"}
 
@@ -241,7 +241,7 @@ def test_without_any_results_every_claim_is_there(tmp_path):
     made, _ = table.table(tmp_path)
     tested = [claim.id for name in suite_names() for claim in load(name).claim]
     assert sorted(made.id) == sorted([*tested, *(claim.id for claim in claims.read_untested())])
-    assert set(made.verdict) == {"cannot be told", "not testable here"}
+    assert set(made.verdict) == {"inconclusive", "not testable here"}
     assert made.says.str.len().min() > 20
 
 
@@ -269,7 +269,7 @@ def test_the_command_writes_the_same_bytes_again(results, capsys):
     assert "| 002-a.1 | claims/mp2_digits" in capsys.readouterr().out
     read = pd.read_csv(results / "claims.csv")
     assert list(read) == list(table.COLUMNS)
-    assert set(read.verdict) <= {"held", "contradicted", "cannot be told", "not testable here"}
+    assert set(read.verdict) <= {"held", "contradicted", "inconclusive", "not testable here"}
 
 
 def test_a_suite_that_cannot_be_read_is_left_out_with_a_sentence(results, monkeypatch):

@@ -43,8 +43,8 @@ def test_each_method_is_compared_with_the_baseline_of_its_cell_and_kind():
     assert list(table.against) == ["ssgd"] * 3
     assert list(table.n) == [6, 6, 0]
     assert list(table.gain_mean[:2]) == pytest.approx([1.0167, 0.0167], abs=1e-4)
-    assert list(table.verdict) == ["different", "same", "cannot_be_told"]
-    assert list(table.words[:2]) == ["better by 1.02 points", "the same within 0.3 points"]
+    assert list(table.verdict) == ["different", "no_effect", "inconclusive"]
+    assert list(table.words[:2]) == ["better by 1.02 points", "no effect of 0.3 points or more"]
 
 
 def test_runs_that_are_not_done_are_in_no_pair_and_methods_that_are_skipped_in_no_row():
@@ -57,8 +57,8 @@ def test_runs_that_are_not_done_are_in_no_pair_and_methods_that_are_skipped_in_n
     assert list(table.method) == ["thin", "few"]
     assert list(table.n) == [4, 1]
     assert list(table.words) == [
-        "cannot be told: 4 pairs, and 5 are needed at least",
-        "cannot be told: 1 pair, and 5 are needed at least",
+        "inconclusive: 4 pairs, and 5 are needed at least",
+        "inconclusive: 1 pair, and 5 are needed at least",
     ]
 
 
@@ -70,8 +70,8 @@ def test_more_methods_in_a_table_need_more_evidence():
     assert alone.p_different[0] == pytest.approx(among.p_different[0])
     assert among.p_different_holm[0] == pytest.approx(4 * alone.p_different_holm[0])
     assert alone.p_different_holm[0] < 0.05 < among.p_different_holm[0]
-    assert alone.words[0] == "better by 0.12 points, but the same within 0.3 points"
-    assert among.words[0] == "the same within 0.3 points"
+    assert alone.words[0] == "better by 0.12 points, but no effect of 0.3 points or more"
+    assert among.words[0] == "no effect of 0.3 points or more"
 
 
 def test_words_and_the_file_round_a_tie_alike(tmp_path):
@@ -130,7 +130,7 @@ def test_the_table_says_faster_only_where_enough_blocks_say_it():
     assert table.speed_up_low["thin"] < table.speed_up["thin"] < table.speed_up_high["thin"]
     assert list(table.against) == ["ssgd"] * 3
     few = speed_ups(blocks(4, ssgd=4, thin=2), BASELINES).set_index("method")
-    assert few.words["thin"] == "cannot be told: 4 pairs, and 5 are needed at least"
+    assert few.words["thin"] == "inconclusive: 4 pairs, and 5 are needed at least"
     assert few.p_different_holm.isna().all()
     # A suite without times has an empty table.
     runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")

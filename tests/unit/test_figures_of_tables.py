@@ -39,7 +39,7 @@ def test_every_row_has_its_mean_its_interval_n_and_verdict(drawn):
     assert points(axes) == {0: -1.0, 1: 0.1, 2: 0.4}
     assert intervals(axes) == {1: pytest.approx([-0.05, 0.25]), 2: pytest.approx([-0.5, 1.3])}
     texts = [text.get_text() for text in axes.texts]
-    assert texts == ["10", "different", "10", "same", "10", "cannot be told", "n", "verdict"]
+    assert texts == ["10", "different", "10", "no effect", "10", "inconclusive", "n", "verdict"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["less", "alike", "unclear"]
     # The band is the margin, and lies within the axes.
     (band,) = axes.patches
@@ -50,8 +50,8 @@ def test_every_row_has_its_mean_its_interval_n_and_verdict(drawn):
 
 
 def test_one_wide_interval_is_cut_and_the_others_stay_readable(drawn):
-    rows = [comparison(m, 0.1, 0.4, "cannot_be_told") for m in METHODS[:4]]
-    (axes,) = drawn(pd.DataFrame([*rows, comparison("wide", -55.0, 100.0, "cannot_be_told")])).axes
+    rows = [comparison(m, 0.1, 0.4, "inconclusive") for m in METHODS[:4]]
+    (axes,) = drawn(pd.DataFrame([*rows, comparison("wide", -55.0, 100.0, "inconclusive")])).axes
     low, high = axes.get_xlim()
     assert low < -0.6 < 0.6 < high < 2
     arrows = {line.get_marker() for line in axes.get_lines() if line.get_label() == "_cut"}
@@ -61,7 +61,7 @@ def test_one_wide_interval_is_cut_and_the_others_stay_readable(drawn):
 
 
 def test_one_pair_has_a_point_and_no_interval(drawn):
-    row = comparison("once", 0.5, math.nan, "cannot_be_told", n=1)
+    row = comparison("once", 0.5, math.nan, "inconclusive", n=1)
     (axes,) = drawn(pd.DataFrame([comparison("first", 0.2, 0.1, "different"), row])).axes
     assert points(axes) == {0: 0.2, 1: 0.5}
     assert intervals(axes) == {}  # that of the first row is at 0
@@ -69,14 +69,14 @@ def test_one_pair_has_a_point_and_no_interval(drawn):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_no_pair_is_a_row_without_a_point(drawn, value):
-    rows = [comparison("none", value, 0, "cannot_be_told", n=0), comparison("some", 0.1, 0.2, "same")]
+    rows = [comparison("none", value, 0, "inconclusive", n=0), comparison("some", 0.1, 0.2, "no_effect")]
     (axes,) = drawn(pd.DataFrame(rows)).axes
     assert points(axes) == {1: 0.1}
-    assert "cannot be told" in [text.get_text() for text in axes.texts]
+    assert "inconclusive" in [text.get_text() for text in axes.texts]
 
 
 def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(drawn):
-    rows = [comparison(m, 0.1, 0.2, "cannot_be_told") for m in METHODS]
+    rows = [comparison(m, 0.1, 0.2, "inconclusive") for m in METHODS]
     more = [
         pd.DataFrame(rows).assign(**change)
         for change in ({}, {"workers": 16, "nodes": 4}, {"kind": "measured"})

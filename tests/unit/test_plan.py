@@ -99,7 +99,7 @@ def test_the_table_says_what_is_known_and_what_is_not(question):
     power_sgd, bf16, ssgd = rows(found, 0.0)
     assert power_sgd["speed_up"] == pytest.approx(1.5)
     assert (power_sgd["accuracy"], power_sgd["required_gbit_per_second"]) == ("unknown", None)
-    assert bf16["accuracy"].startswith("4 different, 2 cannot be told (")
+    assert bf16["accuracy"].startswith("4 different, 2 inconclusive (")
     assert ssgd["accuracy"] == "baseline"
     assert 0 < ssgd["error_percent"] < 5
     text = sentences(question, "a network", found, [LeftOut("daso", "it has its reasons")])

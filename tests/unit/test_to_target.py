@@ -134,8 +134,8 @@ REFERENCE = [5, 6, 5, 4, 5, 6]
         ([5, 5, 6, 5, 4, 6], REFERENCE, Convergence.PLAUSIBLE),
         (REFERENCE, REFERENCE, Convergence.PLAUSIBLE),
         ([3, 3, 3, INF, 3, 3], REFERENCE, Convergence.LATE),
-        ([3, 3, 3, INF, 3, 3], [5, INF, 5, 5, 5, 5], Convergence.CANNOT_BE_TOLD),
-        ([3, 4, 3, 3], REFERENCE, Convergence.CANNOT_BE_TOLD),
+        ([3, 3, 3, INF, 3, 3], [5, INF, 5, 5, 5, 5], Convergence.INCONCLUSIVE),
+        ([3, 4, 3, 3], REFERENCE, Convergence.INCONCLUSIVE),
     ],
 )
 def test_epochs_beside_those_of_the_reference(epochs, reference, expected):

@@ -48,23 +48,27 @@ def test_holm_by_hand():
     [
         (1.5 + SPREAD, Verdict.DIFFERENT, "better by 1.50 points"),
         (-1.5 + 10 * SPREAD, Verdict.DIFFERENT, "worse by 1.50 points"),
-        (SPREAD, Verdict.SAME, "the same within 0.3 points"),
-        (-0.1 + SPREAD, Verdict.DIFFERENT, "worse by 0.10 points, but the same within 0.3 points"),
-        (0 * SPREAD, Verdict.SAME, "the same in every pair"),
+        (SPREAD, Verdict.NO_EFFECT, "no effect of 0.3 points or more"),
+        (-0.1 + SPREAD, Verdict.DIFFERENT, "worse by 0.10 points, but no effect of 0.3 points or more"),
+        (0 * SPREAD, Verdict.NO_EFFECT, "equal in every pair"),
         ([-10] * 5, Verdict.DIFFERENT, "worse by 10.00 points"),
-        ([-0.004] * 10, Verdict.DIFFERENT, "worse by less than 0.01 points, but the same within 0.3 points"),
+        (
+            [-0.004] * 10,
+            Verdict.DIFFERENT,
+            "worse by less than 0.01 points, but no effect of 0.3 points or more",
+        ),
     ],
 )
 def test_a_verdict_and_its_words(differences, verdict, phrase):
     assert verdict_and_words(of(differences, n=10, resolution=0.001)) == (verdict, phrase)
 
 
-def test_what_cannot_be_told_says_what_could():
+def test_what_inconclusive_says_what_could():
     verdict, phrase = verdict_and_words(of(20 * SPREAD))
-    assert verdict is Verdict.CANNOT_BE_TOLD
+    assert verdict is Verdict.INCONCLUSIVE
     detectable = of(20 * SPREAD).detectable
     assert phrase == (
-        f"cannot be told: 6 pairs find a difference of {detectable:.2f} points with a probability of 80 %"
+        f"inconclusive: 6 pairs would find a difference of {detectable:.2f} points with a probability of 80 %"
     )
 
 
@@ -72,12 +76,10 @@ def test_what_cannot_be_told_says_what_could():
 def test_fewer_than_five_pairs_say_nothing_however_far_apart(n):
     comparison = of([30.0, 31.0, 30.5, 29.0, 30.0], n)
     verdict, phrase = verdict_and_words(comparison)
-    assert verdict is Verdict.CANNOT_BE_TOLD
+    assert verdict is Verdict.INCONCLUSIVE
     assert phrase.endswith(f"{n} pair{'s' * (n != 1)}, and 5 are needed at least")
     assert (
-        f"cannot be told: {words.on_loss(comparison, CLASSIFICATION.unit).words}"
-        == speed(comparison)
-        == phrase
+        f"inconclusive: {words.on_loss(comparison, CLASSIFICATION.unit).words}" == speed(comparison) == phrase
     )
     assert verdict_and_words(of([30.0, 31.0, 30.5, 29.0, 30.0]))[0] is Verdict.DIFFERENT
 
@@ -88,7 +90,7 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     none = of([], 0)
     assert words.on_score(judge([alone, none, none])[0], CLASSIFICATION.unit).verdict is Verdict.DIFFERENT
     family = judge([alone, none, alone, alone])
-    assert {words.on_score(each, CLASSIFICATION.unit).verdict for each in family} == {Verdict.CANNOT_BE_TOLD}
+    assert {words.on_score(each, CLASSIFICATION.unit).verdict for each in family} == {Verdict.INCONCLUSIVE}
     assert family[0].p_different_holm == pytest.approx(0.09)
 
 
@@ -97,7 +99,7 @@ def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
         True,
         "no loss of 0.5 points or more",
     )
-    unsure = (None, "cannot be told whether the loss is below 0.5 points")
+    unsure = (None, "the loss may be below or above 0.5 points")
     assert words.on_loss(of(SPREAD - 0.5, margin=0.5), CLASSIFICATION.unit) == unsure
     assert words.on_loss(of(SPREAD * 30, margin=0.5), CLASSIFICATION.unit) == unsure
     assert words.on_loss(of(SPREAD - 1, margin=0.5), CLASSIFICATION.unit) == (
@@ -108,13 +110,13 @@ def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
     assert speed(of(factor)) == "2.00 times faster"
     assert speed(of(-factor)) == "2.00 times slower"
     assert speed(of(0.001 + SPREAD / 1000)) == "less than 1.01 times faster"
-    assert speed(of(20 * SPREAD)).startswith("cannot be told: 6 pairs find a factor of")
+    assert speed(of(20 * SPREAD)).startswith("inconclusive: 6 pairs would find a factor of")
 
 
 SAID = {
-    Verdict.DIFFERENT: r"(better|worse) by (less than )?([\d.]+) points(, but the same within .+ points)?",
-    Verdict.SAME: r"the same (in every pair|within ([\d.]+) points)",
-    Verdict.CANNOT_BE_TOLD: r"cannot be told: \d+ pairs?( find .*|, and 5 are needed at least)",
+    Verdict.DIFFERENT: r"(better|worse) by (less than )?([\d.]+) points(, but no effect of .+ or more)?",
+    Verdict.NO_EFFECT: r"equal in every pair|no effect of ([\d.]+) points or more",
+    Verdict.INCONCLUSIVE: r"inconclusive: \d+ pairs?( would find .*|, and 5 are needed at least)",
 }
 
 
@@ -142,17 +144,17 @@ def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
                 assert n >= 5
                 assert match[1] == ("better" if comparison.mean > 0 else "worse")
                 assert match[2] or float(match[3]) == pytest.approx(abs(comparison.mean), abs=0.0051)
-            if verdict is Verdict.SAME or (verdict is Verdict.DIFFERENT and match[4]):
+            if verdict is Verdict.NO_EFFECT or (verdict is Verdict.DIFFERENT and match[4]):
                 assert abs(comparison.mean) < margin
             found.add(verdict)
     assert found == set(Verdict)
 
 
-WORDS = re.compile(r"\b(better|worse|the same|no loss|faster)\b", re.IGNORECASE)
+WORDS = re.compile(r"\b(better|worse|the same|no effect|no loss|faster)\b", re.IGNORECASE)
 # Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
 ALLOWED = {
     "figures/comparisons.py": {
-        "square: the same": "is a legend of verdicts",
+        "square: no effect of": "is a legend of verdicts",
     },
     "rows/times.py": {
         "over the faster of the baselines": "defines the speed-up",
@@ -218,4 +220,4 @@ def test_what_is_allowed_and_all_words_are_found_where_they_come_from():
         for each in allowed:
             assert each in files[name], f"{name} no longer says {each!r}: remove it here"
     found = WORDS.findall(" ".join(texts(ROOT / "thinwire/report/statistics/words.py")))
-    assert set(found) == {"better", "worse", "the same", "no loss", "faster"}
+    assert set(found) == {"better", "worse", "the same", "no effect", "no loss", "faster"}

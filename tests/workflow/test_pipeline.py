@@ -64,7 +64,7 @@ def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
         assert table.total_bytes[method] == pytest.approx(total, rel=1e-5)
     assert (results / "figures/tiny/traffic.pdf").stat().st_size > 5000
     # The tiny suite tests no claims.
-    assert set(pd.read_csv(results / "claims.csv").verdict) == {"cannot be told", "not testable here"}
+    assert set(pd.read_csv(results / "claims.csv").verdict) == {"inconclusive", "not testable here"}
 
 
 def test_a_person_reads_about_runs_and_not_about_jobs(first):

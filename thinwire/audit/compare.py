@@ -34,7 +34,7 @@ def compare(reference: Path, results: Path) -> pd.DataFrame:
         - `identical`: every run has the value of the run with its repetition
         - `inside`, `outside`: the interval holds the rerun's mean, or not
         - `outside`, too: a run has not ended as the run with its repetition, for example diverged
-        - `cannot_be_told`: fewer than two runs tell the interval
+        - `inconclusive`: fewer than two runs tell the interval
 
     Raises:
         UserError: a collected file is missing or was changed, or the folders have no cell in common.
@@ -78,7 +78,7 @@ def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: flo
     elif len(pairs) == len(rerun) and _equal(pairs[metric], pairs[f"{metric}_rerun"]):
         verdict = "identical"
     elif len(expected) < 2 or not len(found):
-        verdict = "cannot_be_told"
+        verdict = "inconclusive"
     else:
         verdict = "inside" if low <= mean <= high else "outside"
     return {

@@ -24,11 +24,11 @@ class Verdict(StrEnum):
     HELD = "held"  # the evidence shows it
     CONTRADICTED = "contradicted"  # the evidence shows that it does not hold
     DEPENDS = "depends on the reconstruction"  # variants of the method have different verdicts
-    CANNOT_BE_TOLD = "cannot be told"  # no evidence yet, or too little
+    INCONCLUSIVE = "inconclusive"  # no evidence yet, or too little
     NOT_TESTABLE = "not testable here"  # no run of this suite could show it
 
 
-_OF_ANSWER = {True: Verdict.HELD, False: Verdict.CONTRADICTED, None: Verdict.CANNOT_BE_TOLD}
+_OF_ANSWER = {True: Verdict.HELD, False: Verdict.CONTRADICTED, None: Verdict.INCONCLUSIVE}
 
 
 class Outcome(NamedTuple):
@@ -77,7 +77,7 @@ def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) ->
     if own.verdict not in (Verdict.HELD, Verdict.CONTRADICTED) or len(labels) == 1:
         return own
     opposed = Verdict.HELD in labels and Verdict.CONTRADICTED in labels
-    verdict = Verdict.DEPENDS if opposed else Verdict.CANNOT_BE_TOLD
+    verdict = Verdict.DEPENDS if opposed else Verdict.INCONCLUSIVE
     reason = "; ".join(f"{each} for {', '.join(those)}" for each, those in labels.items())
     return own._replace(verdict=verdict, reason=reason)
 
@@ -93,7 +93,7 @@ def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     elif high <= margin:
         verdict, reason = Verdict.CONTRADICTED, counted
     else:
-        verdict, reason = Verdict.CANNOT_BE_TOLD, "it holds in some repetitions and not in others"
+        verdict, reason = Verdict.INCONCLUSIVE, "it holds in some repetitions and not in others"
     return Outcome(verdict, reason, len(saved), float(saved.mean()), low, high)
 
 
@@ -122,7 +122,7 @@ def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: flo
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     if missed := int(np.isinf(ours).sum() + np.isinf(theirs).sum()):
         runs = "1 run misses" if missed == 1 else f"{missed} runs miss"
-        return Outcome(Verdict.CANNOT_BE_TOLD, f"{runs} the target", len(ours))
+        return Outcome(Verdict.INCONCLUSIVE, f"{runs} the target", len(ours))
     # The logarithm of the ratio of seconds: those of the other method over ours.
     made = compare(np.log(theirs), np.log(ours), MARGIN)
     answer = words.on_reduction(made, _margin(claim))
@@ -196,7 +196,7 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
     if outcome.verdict is Verdict.HELD:
         said = claim.may_say.format(**named)
     elif math.isnan(outcome.estimate):
-        return _sentence(f"It cannot be told yet whether this holds: {claim.claim} Reason: {outcome.reason}")
+        return _sentence(f"It is not decided yet whether this holds: {claim.claim} Reason: {outcome.reason}")
     else:
         verdict = _DECIDED.get(outcome.verdict, "not decided")
         said = _sentence(

@@ -101,7 +101,7 @@ _NOWHERE = dict.fromkeys(CELL, "")
 
 def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
     """A row for each claim of a suite that has not been run."""
-    nothing = Outcome(Verdict.CANNOT_BE_TOLD, "no runs yet")
+    nothing = Outcome(Verdict.INCONCLUSIVE, "no runs yet")
     yield from (_row(name, suite, claim, claim.against, nothing, _NOWHERE) for claim in suite.claim)
 
 
@@ -122,7 +122,7 @@ def rows_of(
         found = [*_of_runs(name, suite, claim, runs, curves)]
         if claim.metric in SECONDS and simulated_times is not None:
             found += _of_simulation(name, suite, claim, simulated_times)
-        nothing = Outcome(Verdict.CANNOT_BE_TOLD, "no runs of these methods yet")
+        nothing = Outcome(Verdict.INCONCLUSIVE, "no runs of these methods yet")
         yield from found or [_row(name, suite, claim, claim.against, nothing, _NOWHERE)]
 
 
@@ -157,13 +157,13 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     known = runs[runs.value.notna()]
     means = known[known.method.isin(claim.against)].groupby("method", sort=False).value.mean()
     if means.empty or not len(known[known.method == claim.method]):
-        return claim.against, Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
+        return claim.against, Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     more_is_better = claim.metric in SCORES and SCORES[claim.metric].higher_is_better
     best = str(means.idxmax() if more_is_better else means.idxmin())
     values = known.set_index("repetition").groupby("method").value
     pairs = pd.concat([values.get_group(claim.method), values.get_group(best)], axis=1, join="inner")
     if pairs.empty:
-        return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
+        return [best], Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
     outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution(known, task_of_runs(known)))
@@ -173,10 +173,10 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
         states = lost[["method", "status"]].drop_duplicates().to_numpy()
         which = "".join(f"; {m}: {'without times' if s == 'done' else s}" for m, s in states)
         why = f"{outcome.n} of the suite's {suite.repetitions} pairs are complete{which}"
-        outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
+        outcome = outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
     if suite.device == "cpu" and claim.scope == "number" and outcome.low != outcome.high:
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
-        outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
+        outcome = outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
     return [best], outcome
 
 

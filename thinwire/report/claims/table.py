@@ -127,7 +127,7 @@ def _where(row: Mapping[Hashable, Any]) -> str:
 
 
 def _verdict(row: Mapping[Hashable, Any]) -> str:
-    hint = f": {row['reason']}" if row["verdict"] == Verdict.CANNOT_BE_TOLD and not row["dataset"] else ""
+    hint = f": {row['reason']}" if row["verdict"] == Verdict.INCONCLUSIVE and not row["dataset"] else ""
     marks = ", ".join(mark for mark in ("reconstructed", "post hoc") if row[mark.replace(" ", "_")])
     return f"{row['verdict']}{hint}{f' ({marks})' if marks else ''}"
 

@@ -25,8 +25,8 @@ from thinwire.report.statistics.speed import ratios
 # With markers that differ in grey, too.
 _VERDICTS: dict[str, dict[str, Any]] = {
     "different": {"marker": "D", "color": "#a33b00", "markersize": 4},
-    "same": {"marker": "s", "color": "#0173b2", "markersize": 4},
-    "cannot_be_told": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
+    "no_effect": {"marker": "s", "color": "#0173b2", "markersize": 4},
+    "inconclusive": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
 }
 _BESIDE: dict[str, Any] = {"va": "center", "fontsize": 6, "color": "0.25"}
 _OPAQUE = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
@@ -64,8 +64,8 @@ def write_paired_differences(
     note = (
         "mean of the paired differences with a 95 % t interval; shaded: ± "
         f"{margins} {task.unit.name}, within which {task.scores} are called equal; "
-        "n: pairs; diamond: different, square: the same, hollow: cannot be told; arrows: the interval goes "
-        "on, and a number is its mean"
+        "n: pairs; diamond: different, square: no effect of this size, hollow: inconclusive; arrows: the "
+        "interval goes on, and a number is its mean"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 

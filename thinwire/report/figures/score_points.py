@@ -90,7 +90,7 @@ def pareto(ends: pd.DataFrame, cost: str, task: LearningTask) -> list[str]:
     return [str(m) for m, *own in zip(ordered.index, costs, gains) if not surpassed(*own)]
 
 
-# More lines cannot be told apart.
+# More lines could not be distinguished.
 MOST_LINES = 8
 
 

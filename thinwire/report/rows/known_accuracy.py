@@ -38,7 +38,7 @@ def known(label: str) -> Known:
     verdicts = set(comparisons.verdict)
     if Verdict.DIFFERENT in verdicts:
         return Known.CHANGED
-    return Known.SAME if verdicts == {Verdict.SAME} else Known.INCONCLUSIVE
+    return Known.SAME if verdicts == {Verdict.NO_EFFECT} else Known.INCONCLUSIVE
 
 
 def in_words(label: str) -> str:

@@ -180,8 +180,8 @@ class Verdict(StrEnum):
     """What tables say."""
 
     DIFFERENT = "different"  # the mean difference is not 0
-    SAME = "same"  # the mean difference is smaller than the margin
-    CANNOT_BE_TOLD = "cannot_be_told"  # too few pairs, or they spread too much
+    NO_EFFECT = "no_effect"  # the mean difference is smaller than the margin
+    INCONCLUSIVE = "inconclusive"  # too few pairs, or they spread too much
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def judge(family: Sequence[Comparison]) -> list[Judged]:
     """Judge the comparisons that are read together, such as those of all methods in one cell.
 
     The p-values are corrected with Holm's method. It keeps the probability of one or more wrong verdicts
-    `different` below 5 %, and likewise that of wrong verdicts `same`. Comparisons with fewer than
+    `different` below 5 %, and likewise that of wrong verdicts `no_effect`. Comparisons with fewer than
     `FEWEST_PAIRS` pairs are not judged, so they do not count.
     """
     different = holm([_enough(each, each.p_different) for each in family])

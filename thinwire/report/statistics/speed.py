@@ -20,7 +20,7 @@ class Convergence(StrEnum):
     SUSPICIOUS = "suspicious"  # fewer epochs than the reference allows
     LATE = "late"  # more epochs, or a miss where the reference has none
     PLAUSIBLE = "plausible"  # neither
-    CANNOT_BE_TOLD = "cannot_be_told"  # too few pairs, or misses on both sides
+    INCONCLUSIVE = "inconclusive"  # too few pairs, or misses on both sides
 
 
 def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) -> Convergence:
@@ -34,10 +34,10 @@ def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) 
     """
     both = epochs.index.intersection(reference.index)
     if len(both) < FEWEST_PAIRS:
-        return Convergence.CANNOT_BE_TOLD
+        return Convergence.INCONCLUSIVE
     if np.isinf(epochs[both]).any():
         missed = np.isinf(reference[both]).any()
-        return Convergence.CANNOT_BE_TOLD if missed else Convergence.LATE
+        return Convergence.INCONCLUSIVE if missed else Convergence.LATE
     difference = compare(epochs[both], reference[both].replace(np.inf, trained_epochs), MARGIN)
     if difference.p_different / 2 >= LEVEL:  # one-sided
         return Convergence.PLAUSIBLE

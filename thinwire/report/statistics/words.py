@@ -29,14 +29,14 @@ def on_score(judged: Judged, unit: Unit) -> Decision:
     """About the method's score beside the baseline's; positive differences favour the method."""
     difference = judged.comparison
     if difference.n < FEWEST_PAIRS:
-        return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_too_few(difference.n)))
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
         return Decision(Verdict.DIFFERENT, words)
     if judged.within_margin:
-        return Decision(Verdict.SAME, _within(difference, unit))
-    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_difference_found(difference, unit)))
+        return Decision(Verdict.NO_EFFECT, _within(difference, unit))
+    return Decision(Verdict.INCONCLUSIVE, _inconclusive(_difference_found(difference, unit)))
 
 
 def on_speed(judged: Judged) -> Decision:
@@ -47,10 +47,10 @@ def on_speed(judged: Judged) -> Decision:
     """
     difference = judged.comparison
     if difference.n < FEWEST_PAIRS:
-        return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_too_few(difference.n)))
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
     if judged.differs:
         return Decision(Verdict.DIFFERENT, _times(difference))
-    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_factor_found(difference)))
+    return Decision(Verdict.INCONCLUSIVE, _inconclusive(_factor_found(difference)))
 
 
 def on_gain(difference: Comparison, unit: Unit) -> Answer:
@@ -74,7 +74,7 @@ def on_equality(difference: Comparison, unit: Unit) -> Answer:
         return Answer(True, f"{_side(difference, unit)}, but {within}" if sure else within)
     if difference.high <= -difference.margin or difference.low >= difference.margin:
         return Answer(False, _side(difference, unit))
-    return Answer(None, f"cannot be told whether the difference is below {difference.margin:g} {unit.name}")
+    return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
 
 
 def on_loss(difference: Comparison, unit: Unit) -> Answer:
@@ -86,7 +86,7 @@ def on_loss(difference: Comparison, unit: Unit) -> Answer:
         return Answer(True, f"no loss of {margin} or more")
     if difference.high <= -difference.margin:
         return Answer(False, f"a loss of {margin} or more")
-    return Answer(None, f"cannot be told whether the loss is below {margin}")
+    return Answer(None, f"the loss may be below or above {margin}")
 
 
 def on_reduction(difference: Comparison, percent: float) -> Answer:
@@ -106,7 +106,7 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
             return Answer(False, f"the reduction is not above {percent:g} %")
         return Answer(False, _times(difference) if difference.mean else "the same time in every pair")
     if percent:
-        return Answer(None, f"cannot be told whether the reduction is above {percent:g} %")
+        return Answer(None, f"the reduction may be below or above {percent:g} %")
     return Answer(None, _factor_found(difference))
 
 
@@ -116,8 +116,8 @@ def _side(difference: Comparison, unit: Unit) -> str:
 
 def _within(difference: Comparison, unit: Unit) -> str:
     if difference.sd or difference.mean:
-        return f"the same within {difference.margin:g} {unit.name}"
-    return "the same in every pair"
+        return f"no effect of {difference.margin:g} {unit.name} or more"
+    return "equal in every pair"
 
 
 def _times(logarithm: Comparison) -> str:
@@ -131,8 +131,8 @@ def _size(size: float, unit: Unit) -> str:
     return f"{fixed(size, unit.digits) if size >= least / 2 else f'less than {least:g}'} {unit.name}"
 
 
-def _cannot_be_told(why: str) -> str:
-    return f"cannot be told: {why}"
+def _inconclusive(why: str) -> str:
+    return f"inconclusive: {why}"
 
 
 def _difference_found(difference: Comparison, unit: Unit) -> str:
@@ -144,7 +144,7 @@ def _factor_found(logarithm: Comparison) -> str:
 
 
 def _found(pairs: int, size: str) -> str:
-    return f"{pairs} pairs find {size} with a probability of {100 * POWER:g} %"
+    return f"{pairs} pairs would find {size} with a probability of {100 * POWER:g} %"
 
 
 def _too_few(pairs: int) -> str:

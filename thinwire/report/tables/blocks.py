@@ -74,7 +74,7 @@ def _block(block: pd.DataFrame, about: About) -> Block:
         origin=_origin(first, about) + _partition(block),
         columns=list(shown),
         rows=[list(row) for row in zip(*shown.values())],
-        remarks=[*_cannot_be_told(block, about.baseline), *_failures(block)],
+        remarks=[*_inconclusive(block, about.baseline), *_failures(block)],
     )
 
 
@@ -127,7 +127,7 @@ def _verdicts(block: pd.DataFrame, baseline: str) -> list[str]:
     return ["baseline" if method == baseline else text for method, text in zip(block.method, words)]
 
 
-def _cannot_be_told(block: pd.DataFrame, baseline: str) -> list[str]:
+def _inconclusive(block: pd.DataFrame, baseline: str) -> list[str]:
     """The words with a colon in full, with the methods for which they hold."""
     compared = block[block.words.notna() & (block.method != baseline)]
     found: dict[str, list[str]] = {}

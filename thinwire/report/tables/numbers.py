@@ -110,14 +110,14 @@ def of_seconds_to_target(block: pd.DataFrame, baseline: str) -> list[Mark]:
 
 
 def of_scores(block: pd.DataFrame, baseline: str) -> list[Mark]:
-    """Marks of scores; none if one comparison cannot be told.
+    """Marks of scores; none if one comparison is inconclusive.
 
     Methods above the baseline come first, then the baseline and what equals it. The order among the methods
     of a group is not tested, so all get the mark of their group.
     """
     if not _all_told(block, baseline):
         return [Mark.NONE] * len(block)
-    level = (block.verdict == "same") | (block.method == baseline)
+    level = (block.verdict == "no_effect") | (block.method == baseline)
     above = (block.verdict == "different") & (block.gain_mean > 0)
     group = level.astype(float).where(~above, 2.0)
     marks = _highest(group.where(_sound(block)))
@@ -138,7 +138,7 @@ def _sound(block: pd.DataFrame) -> pd.Series:
 def _all_told(block: pd.DataFrame, baseline: str) -> bool:
     """Does every row with a result have a verdict that says something?"""
     others = block[(block.method != baseline) & (block.done > 0)]
-    return len(others) > 0 and bool(others.verdict.isin(["different", "same"]).all())
+    return len(others) > 0 and bool(others.verdict.isin(["different", "no_effect"]).all())
 
 
 def _highest(values: pd.Series) -> list[Mark]:
