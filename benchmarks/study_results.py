@@ -1,7 +1,6 @@
 """The README's table of the study, and the figures of the study in the documentation.
 
-`benchmarks/update_docs.py` writes them. Those of the README show the largest number of workers only, because
-those of the whole suite would be too large.
+`benchmarks/update_docs.py` writes them.
 """
 
 import shutil
@@ -15,14 +14,13 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import scores, style, times_map
+from thinwire.report.figures import style, times_map, trade_off
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
 
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
-AGAINST_BYTES = f"{SUITE}_{report_files.against_bytes(CLASSIFICATION)}.png"
+TRADE_OFF = f"{SUITE}_{report_files.TRADE_OFF}.png"
 MAP = f"{times_map.MAP}.png"
 PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
@@ -46,12 +44,11 @@ def table() -> str:
 
 def draw(folder: Path) -> None:
     """Write the three figures into a folder."""
-    curves = _largest(read_curves(committed_tables.FOLDER, SUITE, CLASSIFICATION))
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
-        scores.write_against_bytes(CLASSIFICATION, curves, drawn, baselines(load(SUITE)))
-        shutil.copyfile(drawn / f"{report_files.against_bytes(CLASSIFICATION)}.png", folder / AGAINST_BYTES)
+        trade_off.write(CLASSIFICATION, committed_tables.summary(SUITE), drawn, baselines(load(SUITE)))
+        shutil.copyfile(drawn / f"{report_files.TRADE_OFF}.png", folder / TRADE_OFF)
     whole = committed_tables.FOLDER / "figures" / SUITE
     shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
     shutil.copyfile(committed_tables.FOLDER / "figures" / MAP, folder / MAP)

@@ -102,7 +102,7 @@ def test_the_figures_of_the_study_are_those_of_the_committed_results(tmp_path):
     study_results.draw(tmp_path)
     study = (ROOT / "docs/study.md").read_text()
     for picture, page, folder in (
-        (study_results.AGAINST_BYTES, README, "docs/"),
+        (study_results.TRADE_OFF, README, "docs/"),
         (study_results.PAIRED_DIFFERENCES, study, ""),
         (study_results.MAP, README, "docs/"),
     ):

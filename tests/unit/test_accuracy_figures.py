@@ -64,10 +64,10 @@ def test_lines_are_the_means_over_the_seeds_and_bands_are_a_standard_deviation_w
 def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colours(drawn):
     """Every method is Pareto-optimal here, and the most accurate of them stand out."""
     figure = drawn(BYTES, curves(METHODS))
-    strong = [line.get_label() for line in figure.axes[0].get_lines() if line.get_color() != "0.62"]
+    strong = [line.get_label() for line in figure.axes[0].get_lines() if line.get_alpha() is None]
     assert [name for name in strong if not name.startswith("_")] == METHODS[:MOST_LINES]
-    assert "not grey: baselines and Pareto-optimal methods (bytes, accuracy), 8 at most" in note(figure)
-    assert "grey" not in note(drawn(BYTES, curves(METHODS[:8])))
+    assert "not faint: baselines and Pareto-optimal methods (bytes, accuracy), 8 at most" in note(figure)
+    assert "faint" not in note(drawn(BYTES, curves(METHODS[:8])))
 
 
 def test_the_pareto_front_has_the_methods_that_none_surpasses():
@@ -148,7 +148,7 @@ def test_a_single_worker_sends_nothing_and_has_no_panel(drawn):
     # A panel without room for all labels says so.
     figure = drawn(EPOCHS, curves([f"method_{i}" for i in range(30)]))
     assert len([text for text in figure.axes[0].texts if text.get_text()]) == MOST_LINES
-    assert "up to 22 grey lines of a panel have no room for a label" in note(figure)
+    assert "up to 22 faint lines of a panel have no room for a label" in note(figure)
 
 
 RUNS = pd.DataFrame(
@@ -165,7 +165,7 @@ def everything():
     curves = frames.curves().assign(train_seconds=lambda rows: rows.epoch * 1.5, kind="measured")
     curves.loc[curves.index[4:6], "score"] = [math.nan, math.inf]
     needed = {"ssgd": [4.0, 5.0, 6.0], "thin": [1.0, 2.0, frames.MISS]}
-    tables = frames.traffic(), frames.comparisons(), frames.to_target(needed)
+    tables = frames.traffic(), frames.comparisons(), frames.to_target(needed), frames.summary()
     return report.Frames(RUNS, curves, *tables, CLASSIFICATION)
 
 
@@ -173,7 +173,11 @@ def nothing():
     """Frames of a suite in which no run came to a result."""
     full = everything()
     return full._replace(
-        curves=full.curves[:0], traffic=full.traffic[:0], comparisons=pd.DataFrame(), to_target=pd.DataFrame()
+        curves=full.curves[:0],
+        traffic=full.traffic[:0],
+        comparisons=pd.DataFrame(),
+        to_target=pd.DataFrame(),
+        summary=full.summary[:0],
     )
 
 

@@ -12,7 +12,17 @@ from tests import frames, simulated
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import LONGEST_LABEL
 from thinwire.report import report, simulated_tables
-from thinwire.report.figures import comparisons, lines, looks, scores, steps, style, times_map, traffic
+from thinwire.report.figures import (
+    comparisons,
+    lines,
+    looks,
+    scores,
+    steps,
+    style,
+    times_map,
+    trade_off,
+    traffic,
+)
 from thinwire.report.figures import rates as over_rates
 from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
 from thinwire.report.figures.lines import End, apart
@@ -182,6 +192,12 @@ DRAWN = {
     "traffic": lambda l, f: traffic.write(renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)),
     "paired_differences": lambda l, f: comparisons.write_paired_differences(
         CLASSIFICATION, renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
+    ),
+    "trade_off": lambda l, f: trade_off.write(
+        CLASSIFICATION,
+        renamed(frames.summary(), l, ["ssgd", "less", "alike", "unclear"]),
+        f,
+        baselines(l),
     ),
     "performance_profile": lambda l, f: comparisons.write_performance_profile(
         CLASSIFICATION, to_target(l), f, baselines(l)

@@ -14,7 +14,7 @@ from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.report import report_files, track
-from thinwire.report.figures import rates, scores, steps, style
+from thinwire.report.figures import rates, scores, steps, style, trade_off
 from thinwire.report.figures import traffic as traffic_figure
 from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
 from thinwire.report.rows import comparisons, times, to_target
@@ -36,6 +36,7 @@ class Frames(NamedTuple):
     traffic: pd.DataFrame  # a row for each run, channel, verb and kind of payload
     comparisons: pd.DataFrame  # a row for each cell, method and kind
     to_target: pd.DataFrame  # a row for each cell, method, kind and target
+    summary: pd.DataFrame  # a row for each cell, method and kind, with its comparison
     task: LearningTask
 
 
@@ -55,6 +56,7 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
         report_files.over_time(task): (partial(scores.write_over_time, task), frames.curves),
         report_files.TRAFFIC_FIGURE: (traffic_figure.write, frames.traffic),
         report_files.PAIRED_DIFFERENCES: (partial(write_paired_differences, task), frames.comparisons),
+        report_files.TRADE_OFF: (partial(trade_off.write, task), frames.summary),
         report_files.PROFILE: (partial(write_performance_profile, task), frames.to_target),
     }
     cells = len(frames.runs[CELL].drop_duplicates())
@@ -135,7 +137,7 @@ def report(suite: str, results: Path) -> list[str]:
         report_files.write_table(made, folder / f"{name}.csv", task)
     report_files.write_table(to_target.profiles(needed), folder / "profiles.csv")
     report_files.write_table(comparisons.speed_ups(runs, against), folder / "speed_ups.csv")
-    frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, task)
+    frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, table, task)
     not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:
         climbed = times.ladder(timed, settings.ladder)

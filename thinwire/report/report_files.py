@@ -32,6 +32,7 @@ HSGD_RATIO = "hsgd_ratio"
 # For print, for the web, and for pages that show pictures only.
 FORMATS = ("pdf", "svg", "png")
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
+TRADE_OFF = "trade_off"
 # With fewer, the share of cells is a step or two, and says nothing.
 FEWEST_CELLS = 3
 # With fewer, chance may decide what is learned: scores are not compared, and no targets are set.
@@ -64,7 +65,7 @@ def of_runs(task: LearningTask, cells: int, timed: bool, repetitions: int) -> li
     """
     if repetitions < FEWEST_REPETITIONS:
         return [TRAFFIC_FIGURE]
-    names = [over_epochs(task), against_bytes(task), TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
+    names = [over_epochs(task), against_bytes(task), TRAFFIC_FIGURE, PAIRED_DIFFERENCES, TRADE_OFF]
     names += [over_time(task)] if timed else []
     names += [PROFILE] if cells >= FEWEST_CELLS else []
     return names

@@ -117,8 +117,7 @@ def _inches(axes: Axes) -> tuple[float, float]:
 # Inches around the axes of a panel, and their height.
 _LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.04, 0.42, 0.26, 1.75
 _TITLE_POINTS = 7.0
-_WEAK = {"color": "0.62", "linewidth": 0.7, "zorder": 1.2}
-_WEAK_LABEL = "0.4"
+_WEAK = {"linewidth": 0.7, "alpha": 0.45, "zorder": 1.2}
 
 
 def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[Figure, list[Axes]]:
@@ -150,11 +149,11 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
 
 
 def line_look(method: str, strong: Collection[str], baselines: Collection[str]) -> dict[str, Any]:
-    """How the line of a method is drawn: thick for baselines, thin and grey if it is not a strong one."""
-    if method not in strong:
-        return {"label": method, **_WEAK}
+    """How the line of a method is drawn: thick for baselines, thin and faint if it is not a strong one."""
     thick = method in baselines
     look = looks.look(method, thick)
+    if method not in strong:
+        return {"label": method, "color": look.colour, **_WEAK}
     return {
         "label": method,
         "color": look.colour,
@@ -169,6 +168,4 @@ def line_look(method: str, strong: Collection[str], baselines: Collection[str]) 
 
 def end_of(line: dict[str, Any], x: float, y: float, baselines: Collection[str]) -> End:
     """The end of a line that looks like this."""
-    marker = line.get("marker")
-    colour = line["color"] if marker else _WEAK_LABEL
-    return End(line["label"], x, y, colour, line["label"] in baselines, marker)
+    return End(line["label"], x, y, line["color"], line["label"] in baselines, line.get("marker"))

@@ -51,6 +51,11 @@ _KNOWN = {
     "des_loc": Look("#c2558c", ">", _DASHES[1]),
     "sparse_loco": Look("#00805c", "*", _DASHES[0]),
     "gossip": Look("#7a5a2f", "h", _DASHES[0]),
+    "muloco": Look("#a3479b", "v", _DASHES[4]),
+    "acp_sgd": Look("#c03a2b", "p", _DASHES[2]),
+    "bsp": Look("#2b8a9a", "v", _DASHES[2]),
+    "terngrad": Look("#c2558c", "P", _DASHES[2]),
+    "nuqsgd": Look("#6f7400", "p", _DASHES[1]),
 }
 
 

@@ -19,7 +19,7 @@ _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "z
 # In margins of equivalence: a panel shows so much beyond the worst end, and so much around all that it shows.
 _LEAST_MARGINS, _AROUND_MARGINS = 5 / 0.3, 1 / 3
 _WIDER = 1.15  # a logarithmic axis than its points, on each side
-_NOT_GREY = "not grey: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
+_NOT_FAINT = "not faint: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
 _COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
 
 
@@ -81,9 +81,9 @@ def draw(
     every = ["lines: means over the seeds"]
     every += ["bands: ± one standard deviation"] if bands else []
     if any(len(shown) < panel.method.nunique() for shown, panel in zip(stand_out, panels)):
-        every.append(_NOT_GREY.format(most=MOST_LINES, cost=_COSTS[cost], score=task.score))
+        every.append(_NOT_FAINT.format(most=MOST_LINES, cost=_COSTS[cost], score=task.score))
     if unlabelled:
-        every.append(f"up to {unlabelled} grey lines of a panel have no room for a label")
+        every.append(f"up to {unlabelled} faint lines of a panel have no room for a label")
     finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
 
 

@@ -148,6 +148,13 @@ def finish(figure: Figure, stem: Path, note: str) -> None:
     plt.close(figure)
 
 
+def fix_layout(figure: Figure) -> None:
+    """Break titles that are wider than their panels, and keep the panels where they are from now on."""
+    _fit_titles(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+
+
 def _fit_titles(figure: Figure) -> None:
     """Break the titles of panels and of their horizontal axes, and make room for the lines."""
     figure.draw_without_rendering()  # this decides how wide the panels are
