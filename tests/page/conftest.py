@@ -50,5 +50,5 @@ def page(browser: chromium.Chromium, results: Path) -> chromium.Chromium:
     browser.errors.clear()
     browser.size(1200)
     browser.open((results / "index.html").as_uri())
-    browser.wait("document.querySelectorAll('.chart[role=img]').length === 3")
+    browser.wait("document.querySelectorAll('.chart[role=img]').length === 4")
     return browser

@@ -105,7 +105,7 @@ def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(p
 
 
 def test_the_slider_gives_the_speed_up_at_its_rate_and_moves_the_line_in_the_map(page):
-    line = "document.querySelector('#break-even .layer_1_marks line').getBoundingClientRect().x"
+    line = "document.querySelector('#speed-ups .layer_1_marks line').getBoundingClientRect().x"
 
     def speed_ups(rate):
         page.run(f"at('rate').value = {rate}; at('rate').dispatchEvent(new Event('input'))")
@@ -176,6 +176,23 @@ def test_curves_change_their_axis_and_the_legend_chooses_methods(page):
         ".map(point => point.getAttribute('fill'))"
     )
     assert set(fills) == {"transparent"}
+
+
+def test_ends_of_curves_have_labels_that_do_not_cover_each_other(page):
+    labels = "[...document.querySelectorAll('#curves .ends_marks text')]"
+    boxes = page.run(f"{labels}.map(label => label.getBoundingClientRect().toJSON())")
+    assert len(boxes) == len(MILLISECONDS)
+    tops = sorted(box["top"] for box in boxes)
+    assert all(after - before >= 10 for before, after in pairwise(tops))
+    right = page.run("document.querySelector('#curves .chart').getBoundingClientRect().right")
+    assert all(box["right"] <= right for box in boxes)
+
+
+def test_seconds_to_the_target_are_those_of_a_step_times_the_steps(page):
+    view = "document.querySelector('#seconds').shown.view"
+    rows = page.run(f"{view}.data('source_0').map(row => [row.method, row.rate, row.seconds])")
+    assert ["top_k", 1, pytest.approx(0.045 * 40)] in rows
+    assert len(rows) == 9
 
 
 def test_an_address_opens_a_run_and_chooses_its_cell(page, results):

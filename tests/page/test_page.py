@@ -80,8 +80,7 @@ def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_th
     (tmp_path / "results/simulated/demo.csv").unlink()
     text = page.write(tmp_path / "results").read_text()
     assert set(content(text)["suites"][0]["tables"]) == {"runs", "curves", "ledgers"}
-    for name in ("summary", "speed_ups"):
-        assert f'data-without="{name}"' in text
+    assert 'data-without="summary"' in text
     assert "<code>thinwire claims</code> makes them" in text
 
 

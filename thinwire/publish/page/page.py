@@ -44,7 +44,7 @@ from thinwire.train.result_files import record_archive
 _CELL = ["dataset", "model", "workers", "nodes"]
 _ROW = [*_CELL, "method", "kind"]
 _OFFERED = ["name", "size", "nodes"]
-_REACHED = ["target_score", "epochs_median", "train_seconds_median"]
+_REACHED = ["target_score", "epochs_median", "steps_median", "train_seconds_median"]
 _COMPARED = ["n", "margin", "detectable", "gain_mean", "gain_low", "gain_high", "words"]
 _SIMULATED = ["size", "place", "nodes", "method"]
 
@@ -122,7 +122,7 @@ def _tables(suite: str, results: Path, baseline: str, task: LearningTask) -> dic
         reached = reached.sort_values(_REACHED[0], ascending=task.higher_is_better, kind="stable")
         reached = reached.drop_duplicates(_ROW, keep="last")
         rows = _summary(summary, task).merge(compared[[*_ROW, *_COMPARED]], on=_ROW, how="left")
-        rows = rows.merge(reached[[*_ROW, "epochs_median"]], on=_ROW, how="left")
+        rows = rows.merge(reached[[*_ROW, "epochs_median", "steps_median"]], on=_ROW, how="left")
         tables["summary"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
         tables["places"] = _places(read["times"], summary, reached, baseline)
     return tables
@@ -181,7 +181,7 @@ def _with_places(rows: pd.DataFrame) -> pd.DataFrame:
 def speed_ups_of(simulated: pd.DataFrame) -> pd.DataFrame:
     """One row for each place, method and rate; only of places that were simulated at several rates."""
     rows = _with_places(simulated[simulated.speed_up.notna()])
-    rows = rows[[*_SIMULATED, "rate_gbit_per_second", "speed_up"]]
+    rows = rows[[*_SIMULATED, "rate_gbit_per_second", "speed_up", "step_seconds"]]
     rows = rows.drop_duplicates([*_SIMULATED, "rate_gbit_per_second"])
     rows = rows[rows.groupby(["size", "place"]).rate_gbit_per_second.transform("nunique") > 1]
     return rows.sort_values(["size", "place", "rate_gbit_per_second"], kind="stable", ignore_index=True)

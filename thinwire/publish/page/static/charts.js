@@ -1,7 +1,7 @@
 // The charts, as specifications of Vega-Lite. Colours are those of the page, so they follow its scheme.
 "use strict";
 
-const TEXT = "var(--text)", FAINT = "var(--muted)", ROW_HEIGHT = 24;
+const TEXT = "var(--text)", FAINT = "var(--muted)", ROW_HEIGHT = 24, CURVES_HEIGHT = 360;
 const CONFIG = {
   background: "transparent",
   font: "system-ui, sans-serif",
@@ -17,9 +17,9 @@ const CONFIG = {
   line: { color: TEXT }, point: { color: TEXT, filled: true, opacity: 1 }, rule: { color: TEXT },
 };
 const OVER = {
-  epochs: ["epoch", "epochs", { zero: false }],
+  epochs: ["epoch", "epochs", {}],
   bytes: ["megabytes", "payload pushed and pulled by a worker, MB", { type: "log" }],
-  seconds: ["seconds", "seconds of training", { zero: false }],
+  seconds: ["seconds", "seconds of training", {}],
 };
 
 // Nothing is drawn without a specification. `description` is read to those who do not see the chart.
@@ -47,40 +47,48 @@ const axisOf = (score) => quantity("score", titleOf(score), {
   scale: { zero: false }, axis: { format: ".4~g" },
 });
 
-// Thin lines are runs, thick ones the mean over the runs of a method. Hollow points are simulated; they have
-// no line. The legend chooses methods, and the wheel with the shift key zooms.
-function curvesChart(over, runs, simulated, colours, score) {
-  const [field, title, scale] = OVER[over];
-  const domain = Object.keys(colours);
-  const x = quantity(field, title, { scale, axis: { tickCount: 6, labelOverlap: true } });
-  const color = nominal("method", { scale: { domain, range: Object.values(colours) } });
-  const shape = nominal("method", { scale: { domain } });
+// Thin lines are runs, thick ones the mean over the runs of a method, with its name at the end. Hollow points are
+// simulated; they have no line. The legend chooses methods, and the wheel with the shift key zooms.
+function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels) {
+  const [field, title, { type = "linear" }] = OVER[over];
+  const ends = endsOf(runs, field), domains = [field, "score"].map((name) => domainOf([...runs, ...simulated], name));
+  if (!whole && ends.length) domains[1] = closeDomain(domains[1], ends.map((end) => end.score), score.sign);
+  const x = quantity(field, title, { scale: { type, domain: domains[0], nice: false }, axis: { tickCount: 6, labelOverlap: true } });
+  const y = { ...axisOf(score), scale: { domain: domains[1], nice: false } };
+  const look = looksOf(methods, looks), isWide = pixels >= 640, room = isWide ? 130 : 8;
+  const labels = isWide ? spread(ends, field, type, domains, pixels - 60 - room) : [];
+  look.color.legend = { symbolStrokeWidth: 0 };
   const chosenOf = (opacity) => ({ condition: { param: "methods", value: opacity }, value: 0.04 });
   const averaged = ["score", ...(over === "epochs" ? [] : [field])];
   const aggregate = averaged.map((name) => ({ op: "mean", field: name, as: name }));
-  const means = { transform: [{ aggregate, groupby: ["method", "epoch", "width", "dashed"] }] };
+  const means = { transform: [{ aggregate, groupby: ["method", "epoch", "width"] }] };
   const layer = (mark, encoding, more) =>
-    ({ mark, encoding: { x, y: axisOf(score), color, ...encoding }, ...more });
+    ({ mark: { clip: true, ...mark }, encoding: { x, y, color: look.color, ...encoding }, ...more });
+  const dash = methods.map((method) => (looks[method].dash.length ? looks[method].dash : [1, 0]));
   const predicted = layer({ type: "point", size: 130, strokeWidth: 2, filled: false }, {
-    shape, opacity: chosenOf(1), tooltip: tooltip({
+    shape: look.shape, opacity: chosenOf(1), tooltip: tooltip({
       method: ["method"], seconds: ["simulated seconds to the target", ".4~g"],
       score: [titleOf(score, "target"), `.${score.digits}f`],
     }),
   }, { data: { values: simulated } });
   return {
-    height: 340,
+    height: CURVES_HEIGHT,
+    padding: { left: 5, top: 8, bottom: 5, right: room },
     data: { values: runs },
     layer: [
-      layer({ type: "line", strokeWidth: 1 }, { detail: nominal("run"), opacity: chosenOf(0.22) }),
-      layer("line", {
+      layer({ type: "line", strokeWidth: 1 }, { detail: nominal("run"), opacity: chosenOf(0.15) }),
+      layer({ type: "line" }, {
         detail: nominal("method"), order: quantity("epoch"), opacity: chosenOf(1),
         strokeWidth: quantity("width", null, { legend: null, scale: null }),
-        strokeDash: nominal("dashed", { legend: null, scale: { domain: [0, 1], range: [[1, 0], [7, 4]] } }),
+        strokeDash: nominal("method", { scale: { domain: methods, range: dash } }),
       }, means),
-      layer({ type: "point", size: 28 }, { shape, opacity: chosenOf(1) }, { ...means, params: [
+      layer({ type: "point", size: 28 }, { shape: look.shape, opacity: chosenOf(1) }, { ...means, params: [
         { name: "methods", select: { type: "point", fields: ["method"] }, bind: "legend" },
         { name: "zoom", select: { type: "interval", zoom: "wheel![event.shiftKey]" }, bind: "scales" },
       ] }),
+      layer({ type: "text", align: "left", dx: 8, fontSize: 11, clip: false }, {
+        y: { ...y, field: "label" }, text: nominal("method"), opacity: chosenOf(1),
+      }, { name: "ends", data: { values: labels } }),
       layer({ type: "point", size: 120 }, { opacity: { value: 0 }, href: nominal("link"), tooltip: tooltip({
         label: ["run"], epoch: ["epoch"], score: [titleOf(score), `.${score.digits}f`],
         megabytes: ["payload, MB", ".4~g"],
@@ -88,6 +96,41 @@ function curvesChart(over, runs, simulated, colours, score) {
       ...(over === "seconds" ? [predicted] : []),
     ],
   };
+}
+
+// The last point of the mean of each method.
+function endsOf(runs, field) {
+  return Object.entries(Object.groupBy(runs, ({ method }) => method)).map(([method, rows]) => {
+    const last = Math.max(...rows.map(({ epoch }) => epoch)), at = rows.filter(({ epoch }) => epoch === last);
+    const meanOf = (name) => at.reduce((sum, row) => sum + row[name], 0) / at.length;
+    return { method, [field]: meanOf(field), score: meanOf("score") };
+  });
+}
+
+function domainOf(rows, field) {
+  const values = rows.map((row) => row[field]);
+  return [values.reduce((one, other) => Math.min(one, other)), values.reduce((one, other) => Math.max(one, other))];
+}
+
+// The part of a domain of scores in which the ends differ: they take at least a half of it.
+function closeDomain([low, high], ends, sign) {
+  if (sign > 0) return [Math.max(low, high - 2 * (high - Math.min(...ends))), high];
+  return [low, Math.min(high, low + 2 * (Math.max(...ends) - low))];
+}
+
+// Labels beside the ends of lines, the uppermost first, moved down where they would cover each other.
+function spread(ends, field, type, [xs, [low, high]], width) {
+  const scaled = (value) => (type === "log" ? Math.log(value) : value);
+  const left = (value) => width * (scaled(value) - scaled(xs[0])) / (scaled(xs[1]) - scaled(xs[0]) || 1);
+  const top = (value) => CURVES_HEIGHT * (high - value) / (high - low || 1);
+  const placed = [], step = 13;
+  const covers = (box) => placed.some((other) => Math.abs(box.y - other.y) < step && box.x < other.end && other.x < box.end);
+  for (const end of [...ends].sort((one, other) => other.score - one.score)) {
+    const x = left(end[field]), box = { x, end: x + 8 + 7 * end.method.length, y: top(end.score) };
+    while (covers(box)) box.y += 1;
+    placed.push({ ...box, ...end, label: high - box.y * (high - low) / CURVES_HEIGHT });
+  }
+  return placed.map(({ x, y, end, ...label }) => label);
 }
 
 // A row for each method, a column for each rate; lines at the break-even rates and at the rate of the slider.
@@ -114,7 +157,7 @@ function breakEvenChart(cells, crossings) {
         }) },
       },
       {
-        mark: { type: "rule", strokeWidth: 2, strokeDash: [5, 3], color: "#555" },
+        mark: { type: "rule", strokeWidth: 2, strokeDash: [5, 3], color: "#555", opacity: 0.5 },
         encoding: { x: { datum: { expr: "pow(10, rate)" }, type: "quantitative" }, y: null },
       },
       {
@@ -134,6 +177,23 @@ function breakEvenChart(cells, crossings) {
 function looksOf(methods, looks) {
   const scaleOf = (name) => ({ scale: { domain: methods, range: methods.map((method) => looks[method][name]) } });
   return { color: nominal("method", scaleOf("colour")), shape: nominal("method", scaleOf("shape")) };
+}
+
+// Simulated seconds until each method reaches the target, over the rate of the links.
+function secondsChart(rows, looks) {
+  const { color, shape } = looksOf(unique(rows.map(({ method }) => method)), looks);
+  const axis = (field, title) => quantity(field, title, { scale: { type: "log", nice: false, padding: 8 }, axis: { format: "~g", labelOverlap: true } });
+  return {
+    height: 220,
+    data: { values: rows },
+    encoding: { x: axis("rate", "rate of each link, Gbit/s"), y: axis("seconds", "seconds to the target"), color },
+    layer: [
+      { mark: { type: "line", strokeWidth: 1.8 } },
+      { mark: { type: "point", size: 50 }, encoding: { shape, tooltip: tooltip({
+        method: ["method"], rate: ["Gbit/s", "~g"], seconds: ["simulated seconds to the target", ".4~g"],
+      }) } },
+    ],
+  };
 }
 
 // A panel for each cell: mean paired differences with their intervals over the bytes saved, and a band for what is the

@@ -5,7 +5,7 @@ const at = (id) => document.getElementById(id);
 const unique = (values) => [...new Set(values)];
 const DATA = JSON.parse(at("data").textContent);
 const chosen = {};
-const BASELINE_WIDTH = 4, LINE_WIDTH = 1.8;
+const BASELINE_WIDTH = 3, LINE_WIDTH = 1.8;
 const MOST_MARGINS = 20; // how far the chart of differences reaches, in margins
 
 // The rows of a table of a suite, as objects. Tables are decoded once.
@@ -182,8 +182,7 @@ function showCurves() {
   const drawn = done.filter((row) => row[OVER[over][0]] > 0).map((row) => {
     const { method, repetition, ...run } = runs[row.run], baseline = chosen.suite.baselines.indexOf(method);
     const width = baseline < 0 ? LINE_WIDTH : BASELINE_WIDTH;
-    const look = { method, label: `${method}, seed${repetition}`, width, dashed: Number(baseline > 0) };
-    return { ...row, ...look, link: `#${idOf(run)}` };
+    return { ...row, method, label: `${method}, seed${repetition}`, width, link: `#${idOf(run)}` };
   });
   // Predicted seconds until the target, in the chosen place. They are no curves.
   const simulated = timesHere().filter((row) => over === "seconds" && row.kind === "simulated")
@@ -191,9 +190,10 @@ function showCurves() {
     .map(({ method, seconds_to_target: seconds, target_score: target }) =>
       ({ method, seconds, score: target }));
   at("curves-note").textContent = over === "seconds" && !drawn.length ? "No run of this cell was timed." : "";
-  const colours = Object.fromEntries(methods.map((method) => [method, chosen.suite.looks[method].colour]));
-  const spec = drawn.length + simulated.length && curvesChart(over, drawn, simulated, colours, chosen.suite.score);
-  draw("#curves .chart", spec, `The ${chosen.suite.score.name} over ${over} of ${methods.join(", ")} on ${chosen.cell.name}. ` +
+  const { score, looks } = chosen.suite, place = document.querySelector("#curves .chart");
+  const spec = drawn.length + simulated.length && curvesChart(
+    over, drawn, simulated, methods, looks, score, at("whole").checked, place.parentElement.clientWidth);
+  draw(place, spec, `The ${score.name} over ${over} of ${methods.join(", ")} on ${chosen.cell.name}. ` +
     "The table has the numbers.");
 }
 
@@ -201,7 +201,7 @@ function showSimulations() {
   const rows = timesOf("speed_ups");
   offerPlaces("simulation", rows);
   document.querySelector("#break-even .panel").hidden = !rows.length;
-  at("rates-note").hidden = rows.length || !("speed_ups" in chosen.suite.tables);
+  at("rates-note").hidden = rows.length;
   if (rows.length) showSimulation();
 }
 
@@ -229,7 +229,12 @@ function showSimulation() {
     const crossed = ends.filter((rate) => rate > 0 && rate < Infinity);
     return crossed.map((rate) => ({ method: row.method, rate, words }));
   });
-  draw("#break-even .chart", breakEvenChart(cells, crossings),
+  const steps = Object.fromEntries(here("summary").map((row) => [row.method, row.steps_median]));
+  const timed = rows.map(({ method, rate_gbit_per_second: rate, step_seconds }) => ({ method, rate, seconds: step_seconds * steps[method] }))
+    .filter(({ seconds }) => seconds > 0 && seconds < Infinity);
+  draw("#seconds", timed.length && secondsChart(timed, chosen.suite.looks),
+    `Simulated seconds until ${unique(timed.map(({ method }) => method)).join(", ")} reach the target, over the rate.`);
+  draw("#speed-ups", breakEvenChart(cells, crossings),
     `Speed-up of each method over the better baseline at ${rates.join(", ")} Gbit/s; the table has it, too.`);
 }
 
