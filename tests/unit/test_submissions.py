@@ -68,7 +68,7 @@ def test_a_submission_has_the_method_its_records_and_what_is_known_of_them(home)
     }
     assert len(date) == 10
     assert len(submission.verified_submission(made)) == 3
-    assert score.tier(made) == "reported"
+    assert tier_of(made) == "reported"
     assert [each.name for each in submission.every()] == ["mine"]
     assert submission.holding(made.folder / "runs" / TRACK) == made.folder
 
@@ -78,6 +78,10 @@ def test_a_sceptical_result_names_the_row_that_it_contradicts(home):
     assert made.folder == home / "submissions/sceptical/mine"
     assert made.about.contradicts == "ssgd"
     assert [each.name for each in submission.every()] == ["mine"]
+
+
+def tier_of(made):
+    return score.tier(made, submission.verified_submission(made))
 
 
 def first_record(home):
@@ -204,7 +208,7 @@ def test_repeated_cells_and_a_kept_contract_prove_a_submission(scored, capsys):
     assert [*written["repeats"]] == [
         cell.path for cell in score.drawn(submission.verified_submission(made), 2, 7)
     ]
-    assert score.tier(made) == "proved"
+    assert tier_of(made) == "proved"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_repeated_cells_and_a_kept_contract_prove_a_submission(scored, capsys):
 )
 def test_the_tier_is_computed_from_what_was_measured(scored, outcomes, changes, tier, code):
     made, found = scored(outcomes, **changes)
-    assert (score.tier(made), found) == (tier, code)
+    assert (tier_of(made), found) == (tier, code)
 
 
 def edit(change, sealed=True):
@@ -252,7 +256,7 @@ def edit(change, sealed=True):
 def test_a_score_that_was_changed_proves_nothing(scored, tamper):
     made, _ = scored()
     tamper(made)
-    assert score.tier(made) == "reported"
+    assert tier_of(made) == "reported"
 
 
 def test_a_method_or_record_that_was_changed_has_no_tier(scored):
@@ -260,7 +264,7 @@ def test_a_method_or_record_that_was_changed_has_no_tier(scored):
     with (made.folder / "methods/mine.py").open("a") as file:
         file.write("\n")
     with pytest.raises(UserError, match=r"before the file of the method mine was edited"):
-        score.tier(made)
+        tier_of(made)
 
 
 def test_a_submission_in_the_project_is_a_folder_of_plug_ins_if_it_is_named(monkeypatch):

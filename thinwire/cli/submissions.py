@@ -64,7 +64,7 @@ def score_main(arguments: Namespace) -> int:
     written = score.write(packed, seed, repeats, _contract)
     failed = [check for check, outcome in written.contract.items() if outcome == "failed"]
     print(f"the contract: {len(written.contract)} checks, {', '.join(failed) or 'none'} failed")
-    tier = score.tier(packed)
+    tier = score.tier(packed, made)
     print(f"{packed.name} is {tier}; {packed.folder / score.SCORE} has what was done")
     return int(tier == "reported" or bool(failed))
 

@@ -165,9 +165,9 @@ def write(suite: str, results: Path) -> None:
     tiers: dict[str, str] = {}
     for each in submission.every():
         if each.about.track == suite and each.about.contradicts is None:
-            tiers[each.name] = tier(each)
+            submitted = submission.verified_submission(each)
+            tiers[each.name] = tier(each, submitted)
             if each.name not in seconds:
-                submitted = submission.verified_submission(each)
                 with folders.named(each.folder):
                     seconds[each.name] = _simulated(settings, submitted[0].cell, results)
                 records += submitted

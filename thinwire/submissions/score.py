@@ -9,6 +9,7 @@ The *tier* of a submission is computed from its files whenever it is read, and t
 `score.json` has what was measured, and no verdict. It is no signature: whoever merges it must have made it.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -30,7 +31,7 @@ from thinwire.submissions.reproduction import (
     reproduce,
     scores_beside,
 )
-from thinwire.submissions.submission import Submission, method_of, verified_submission
+from thinwire.submissions.submission import Submission, method_of
 from thinwire.submissions.submit import Contract
 from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
@@ -101,13 +102,14 @@ def write(submission: Submission, seed: int, repeats: dict[str, Facts], contract
     return made
 
 
-def tier(submission: Submission) -> Tier:
+def tier(submission: Submission, records: Sequence[SoundRecord]) -> Tier:
     """How far a submission is proved, by its files as they are now.
 
-    Raises:
-        UserError: its records do not verify.
+    Args:
+        submission: what was packed.
+        records: its records, as `verified_submission` gives them.
     """
-    made = {each.cell.path: each for each in verified_submission(submission)}
+    made = {each.cell.path: each for each in records}
     score = _read(submission.folder / SCORE)
     if score is None or score.method_sha256 != method_of(submission).sha256 or not score.repeats:
         return "reported"
