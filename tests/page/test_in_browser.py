@@ -99,7 +99,7 @@ def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(p
     assert (first, set(others)) == ("held", {"differs by place", "not testable here", "no runs yet"})
     page.run(f"{held}.click()")
     assert page.run(shown) == ["held"]
-    assert page.run("at('claims-without-runs').hidden")
+    assert page.run("at('untested-claims').hidden")
     page.run(f"{held}.click()")
     assert page.run(shown) == [first, *others]
 
@@ -229,6 +229,9 @@ def test_text_has_contrast_and_the_page_fits_a_phone(page, dark):
     page.size(390, dark=dark)
     page.run("choose()")
     assert page.run("document.documentElement.scrollWidth") <= 390
+    page.wait("document.querySelector('#summary .wide').classList.contains('more')")
+    page.run("document.querySelector('#summary .wide').scrollLeft = 200")
+    assert page.run("document.querySelector('#summary tbody th').getBoundingClientRect().x") < 20
     for colour in ("--text", "--muted", "--link", "--mark"):
         assert contrast(page, colour, "--ground") >= 4.5, colour
 

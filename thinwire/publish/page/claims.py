@@ -13,6 +13,7 @@ from thinwire.report.report_files import CLAIMS, fixed
 
 DIFFERS = "differs by place"  # held in one, contradicted in another
 NO_RUNS = "no runs yet"
+UNTESTED = (str(Verdict.NOT_TESTABLE), NO_RUNS)
 # Numbers from here on have no digits after the point.
 _LARGE = 99.995
 
@@ -67,8 +68,8 @@ def scorecard(results: Path) -> Scorecard | None:
     except (KeyError, AttributeError) as error:
         raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
     first = [str(Verdict.HELD), str(Verdict.CONTRADICTED), DIFFERS]
-    others = sorted({claim.verdict for claim in claims} - {*first, NO_RUNS})
-    verdicts = [*first, *others, NO_RUNS]
+    others = sorted({claim.verdict for claim in claims} - {*first, *UNTESTED})
+    verdicts = [*first, *others, *UNTESTED]
     claims.sort(key=lambda claim: verdicts.index(claim.verdict))
     found = Counter((claim.publication, claim.verdict) for claim in claims)
     publications = dict.fromkeys(table.publication)

@@ -242,7 +242,7 @@ def html(results: Path) -> str:
     as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
         scorecard=claims.scorecard(results),
-        no_runs=claims.NO_RUNS,
+        untested=claims.UNTESTED,
         times=simulated,
         tracks=tracks.boards(results, names),
         methods=[_method(name) for name in methods],

@@ -1,7 +1,7 @@
 // The charts, as specifications of Vega-Lite. Colours are those of the page, so they follow its scheme.
 "use strict";
 
-const TEXT = "var(--text)", FAINT = "var(--muted)", ROW_HEIGHT = 24, CURVES_HEIGHT = 360;
+const TEXT = "var(--text)", FAINT = "var(--muted)", ROW_HEIGHT = 24, CURVES_HEIGHT = 360, MOST_POINTS = 4000;
 const CONFIG = {
   background: "transparent",
   font: "system-ui, sans-serif",
@@ -48,7 +48,8 @@ const axisOf = (score) => quantity("score", titleOf(score), {
 });
 
 // Thin lines are runs, thick ones the mean over the runs of a method, with its name at the end. Hollow points are
-// simulated; they have no line. The legend chooses methods, and the wheel with the shift key zooms.
+// simulated; they have no line. More points than `MOST_POINTS` would make the page slow: then runs have no lines of
+// their own. The legend chooses methods, and the wheel with the shift key zooms.
 function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels) {
   const [field, title, { type = "linear" }] = OVER[over];
   const ends = endsOf(runs, field), domains = [field, "score"].map((name) => domainOf([...runs, ...simulated], name));
@@ -57,6 +58,7 @@ function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels
   const y = { ...axisOf(score), scale: { domain: domains[1], nice: false } };
   const look = looksOf(methods, looks), isWide = pixels >= 640, room = isWide ? 130 : 8;
   const labels = isWide ? spread(ends, field, type, domains, pixels - 60 - room) : [];
+  const single = runs.length <= MOST_POINTS;
   look.color.legend = { symbolStrokeWidth: 0 };
   const chosenOf = (opacity) => ({ condition: { param: "methods", value: opacity }, value: 0.04 });
   const averaged = ["score", ...(over === "epochs" ? [] : [field])];
@@ -76,7 +78,7 @@ function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels
     padding: { left: 5, top: 8, bottom: 5, right: room },
     data: { values: runs },
     layer: [
-      layer({ type: "line", strokeWidth: 1 }, { detail: nominal("run"), opacity: chosenOf(0.15) }),
+      ...(single ? [layer({ type: "line", strokeWidth: 1 }, { detail: nominal("run"), opacity: chosenOf(0.15) })] : []),
       layer({ type: "line" }, {
         detail: nominal("method"), order: quantity("epoch"), opacity: chosenOf(1),
         strokeWidth: quantity("width", null, { legend: null, scale: null }),
@@ -89,10 +91,10 @@ function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels
       layer({ type: "text", align: "left", dx: 8, fontSize: 11, clip: false }, {
         y: { ...y, field: "label" }, text: nominal("method"), opacity: chosenOf(1),
       }, { name: "ends", data: { values: labels } }),
-      layer({ type: "point", size: 120 }, { opacity: { value: 0 }, href: nominal("link"), tooltip: tooltip({
+      ...(single ? [layer({ type: "point", size: 120 }, { opacity: { value: 0 }, href: nominal("link"), tooltip: tooltip({
         label: ["run"], epoch: ["epoch"], score: [titleOf(score), `.${score.digits}f`],
         megabytes: ["payload, MB", ".4~g"],
-      }) }),
+      }) })] : []),
       ...(over === "seconds" ? [predicted] : []),
     ],
   };
@@ -201,7 +203,7 @@ function secondsChart(rows, looks) {
 function lossChart(rows, cells, margin, reach, score, looks, pixels) {
   const panels = Math.max(1, Math.min(3, cells.length, Math.floor(pixels / 330)));
   const look = looksOf(unique(rows.map(({ method }) => method)), looks);
-  look.color.legend = { columns: pixels < 640 ? 3 : 9 };
+  look.color.legend = { columns: pixels < 640 ? 2 : 9 };
   const x = quantity("saved_percent", "payload saved, %", { scale: { nice: false, padding: 12 } });
   const y = (field) => quantity(field, score.gain, { scale: { domain: reach, nice: false, padding: 6 } });
   const more = tooltip({

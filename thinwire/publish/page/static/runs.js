@@ -21,7 +21,7 @@ function filterClaims({ target }) {
   for (const claim of document.querySelectorAll("#claims .claim")) {
     claim.hidden = Object.entries(wanted).some(([name, value]) => claim.dataset[name] !== value);
   }
-  const folded = at("claims-without-runs");
+  const folded = at("untested-claims");
   folded.hidden = !folded.querySelector(".claim:not([hidden])");
   folded.open = Object.keys(wanted).length > 0;
 }

@@ -69,6 +69,13 @@ function fillTable(place, columns, rows) {
   if (table.dataset.by) sortTable(table, table.dataset.by, table.dataset.direction);
 }
 
+// Mark the tables that are wider than their place.
+const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+  const place = target.closest(".wide");
+  place?.classList.toggle("more", place.scrollWidth > place.clientWidth + 1);
+}));
+document.querySelectorAll(".wide, .wide > table").forEach((each) => widths.observe(each));
+
 document.addEventListener("click", ({ target }) => {
   const head = target.closest("th > button")?.parentElement;
   if (!head) return;
