@@ -58,7 +58,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     ]
     if not published:
         raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
-    summed_up = bool(summary_run.tables(suite, results))
+    tables = summary_run.tables(suite, results)
     target = results / "wandb" / fields.project(suite)
     scratch = target.with_name(f".{target.name}.new")
     with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
@@ -66,8 +66,8 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
         problem = None
         try:
             # First, because `wandb leet` opens with the last run.
-            if summed_up:
-                summary_run.write(suite, every, results, scratch, target / summary_run.FILES)
+            if tables:
+                summary_run.write(suite, every, results, tables, scratch, target / summary_run.FILES)
             for cell, made, curve in published:
                 _replay(cell, made, curve, scratch)
         except Exception as error:
@@ -80,7 +80,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
             write_text(scratch / "wandb" / NOTE, f"{len(published)} of {len(grid)} runs\n")
             publish(scratch / "wandb", target)
         record.discard(scratch)
-    return Replay(target, len(published), len(grid), summed_up, problem)
+    return Replay(target, len(published), len(grid), bool(tables), problem)
 
 
 def _record(cell: Cell, results: Path) -> Record:

@@ -77,13 +77,16 @@ def about(suite: str, grid: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def write(suite: str, grid: Sequence[Cell], results: Path, folder: Path, files: Path) -> None:
+def write(
+    suite: str, grid: Sequence[Cell], results: Path, tables: Sequence[Path], folder: Path, files: Path
+) -> None:
     """Write the run offline.
 
     Args:
-        suite: its name; its tables must be there.
+        suite: its name.
         grid: as for `about`.
         results: the folder of results.
+        tables: of the suite, as `tables` gives them.
         folder: the client's files will lie in `folder`/wandb, and those of the artifact with them.
         files: where the latter will be when the run is sent. The server reads this path, so that it is
             written relative to the working folder, and tells nothing about the machine.
@@ -99,7 +102,7 @@ def write(suite: str, grid: Sequence[Cell], results: Path, folder: Path, files: 
     artifact = wandb.Artifact(fields.bounded(fields.safe(f"tables-{suite}")), type="tables")
     # The client copies files of artifacts there, and not to the user's home.
     with variable("WANDB_DATA_DIR", str(folder / "copies")):
-        for path in tables(suite, results):
+        for path in tables:
             artifact.add_file(str(path))
         artifact.add(made, TABLE)
         kept = folder / "wandb" / FILES
