@@ -12,10 +12,10 @@ def made(results):
 
 def test_places_make_one_verdict_and_those_that_decide_come_first(made):
     assert made.verdicts == ["held", "contradicted", DIFFERS, "not testable here", NO_RUNS]
-    found = [(claim.id, claim.verdict, claim.agree) for claim in made.claims]
+    found = [(claim.id, claim.verdict, claim.places_alike) for claim in made.claims]
     assert found == [
         ("002-a", "held", "1 of 1"),
-        ("002-b", DIFFERS, "1 contradicted, 1 held"),
+        ("002-b", DIFFERS, "1 of 2 held"),
         ("009-z", "not testable here", ""),
         ("003-a", NO_RUNS, ""),
     ]

@@ -40,7 +40,7 @@ class ScoredClaim(NamedTuple):
     published: str
     ours: str
     verdict: str
-    agree: str  # in how many of the places that could test it the verdict is this one
+    places_alike: str  # how many of the places that could test it have this verdict
     places: list[Place]
 
 
@@ -84,9 +84,7 @@ def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
     tested = rows[rows.dataset.notna()]
     verdict = _verdict(rows, tested)
     found = tested.verdict[tested.verdict != Verdict.NOT_TESTABLE]
-    same = int((found == verdict).sum())
-    counts = found.value_counts()
-    agree = f"{same} of {len(found)}" if same else ", ".join(f"{n} {words}" for words, n in counts.items())
+    share = f"{(found == (Verdict.HELD if verdict == DIFFERS else verdict)).sum()} of {len(found)}"
     numbers = rows.margin[(rows.scope == "number") & rows.margin.notna()]
     return ScoredClaim(
         name,
@@ -96,7 +94,7 @@ def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
         _with_unit(f"{numbers.iloc[0]:g}", first.unit) if len(numbers) else "",
         _range(tested.estimate.dropna(), first.unit),
         verdict,
-        agree,
+        "" if found.empty else f"{share} held" if verdict == DIFFERS else share,
         [_place(row) for _, row in (tested if len(tested) else rows).iterrows()],
     )
 

@@ -4,7 +4,7 @@
 
 const TIMES = DATA.times;
 const ACCURACY = {
-  baseline: "a baseline", same: "as SSGD's", changed: "changed", inconclusive: "undecided", unknown: "unknown",
+  baseline: "a baseline", same: "as SSGD's", changed: "changed", inconclusive: "inconclusive", unknown: "unknown",
 };
 const point = {}; // the network, and the places among its lists of the place and of the link
 
