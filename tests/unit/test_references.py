@@ -22,7 +22,6 @@ def test_a_suite_cites_its_methods_its_data_and_its_models_once():
 
 
 def test_entries_that_nobody_could_confirm_are_named_above():
-    assert set(references.UNCONFIRMED) <= set(ALL)
     first = references.bibtex("demo").partition("\n")[0]
     assert first.endswith("confirms them: hsgd, hylo, multi_step_delay, ssd_sgd")
     assert references.bibtex("text_demo").startswith("@")

@@ -47,6 +47,10 @@ def test_everything_that_is_committed_follows_from_the_archives_to_the_byte(rebu
     assert [name for name in names if (rebuilt / name).read_bytes() != (FOLDER / name).read_bytes()] == []
 
 
+def test_the_paper_has_at_most_ten_pages_before_its_appendix():
+    assert 1 <= (FOLDER / "paper.pdf").read_bytes().count(b"<</Type/PageLabel/S/D/") <= 10
+
+
 def test_all_committed_records_are_sound_and_belong_to_the_tables(rebuilt):
     answer = thinwire("verify", rebuilt)
     assert (answer.returncode, answer.stderr) == (0, "")

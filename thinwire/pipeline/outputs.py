@@ -143,7 +143,7 @@ def paper_sources() -> list[str]:
 
 
 def hsgd_ratio() -> list[str]:
-    """The paths of the ratio between the ends of HSGD's ladder, which the paper shows."""
+    """The paths of the ratio between the ends of HSGD's ladder, which the paper quotes."""
     return [f"results/tables/{HSGD_RATIO}.csv", *(f"results/figures/{HSGD_RATIO}.{end}" for end in FORMATS)]
 
 

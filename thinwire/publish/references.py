@@ -16,8 +16,6 @@ from thinwire.plugins import Plugin
 from thinwire.publish.paper.declarations import SOURCES
 
 _NUMBER = re.compile(r"arXiv (\d{4}\.\d{4,5})")
-# Keys of entries of which no public page was found, or of `ssd_sgd` none with its number.
-UNCONFIRMED = ("hsgd", "hylo", "mp2", "multi_step_delay", "ssd_sgd")
 _NOTE = "% Compare before you submit, because no public page confirms them: "
 _AND_OTHERS = " et al."
 
@@ -28,13 +26,16 @@ def bibtex(suite: str) -> str:
     Raises:
         UserError: there is no such suite, or its file has errors.
     """
-    references = yaml_file.mapping(SOURCES / "references.yaml", "a list of references", "docs/paper.md")
+    references: Mapping[str, Any] = yaml_file.mapping(
+        SOURCES / "references.yaml", "a list of references", "docs/paper.md"
+    )
     every = cells(suite)
     used = [("method", cell.method.use) for cell in every]
     used += [("dataset", cell.data.use) for cell in every] + [("model", cell.model.use) for cell in every]
     plugs = [plugins.get(kind, name) for kind, name in dict.fromkeys(used)]
     entries = dict.fromkeys(entry for plugin in plugs for entry in _entries(plugin, references))
-    unconfirmed = [key for key in UNCONFIRMED if any(f"{{{key},\n" in entry for entry in entries)]
+    doubtful = [key for key, entry in references.items() if entry.get("unconfirmed")]
+    unconfirmed = sorted(key for key in doubtful if any(f"{{{key},\n" in entry for entry in entries))
     return "\n\n".join([*([_NOTE + ", ".join(unconfirmed)] if unconfirmed else []), *entries])
 
 

@@ -4,21 +4,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import typst
 from matplotlib import pyplot as plt
 
-from thinwire import plugins
-from thinwire.about_method import about_method
-from thinwire.api.declarations import Part
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
-from thinwire.config.entries import added_later
-from thinwire.config.suite import load
 from thinwire.publish.paper import declarations, values
 from thinwire.publish.paper.declarations import SOURCES, Bars, Declarations
 from thinwire.publish.paper.values import Collected, Value, number_of
@@ -130,7 +122,7 @@ def _write_sources(results: Path, folder: Path) -> None:
     with writing(folder):
         shutil.rmtree(folder, ignore_errors=True)
         _copy(declared, collected, results, folder)
-    write_json(folder / "values.json", _as_json(declared, collected, results))
+    write_json(folder / "values.json", _as_json(declared, collected))
 
 
 def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
@@ -158,26 +150,12 @@ def _figure(key: str, path: str) -> str:
 def _suites(declared: Declarations) -> list[str]:
     """The suites whose runs the paper needs."""
     path = f"results/{SUMMARY}"
-    return sorted({file.suite for file in declared.files.values() if file.path == path and file.suite})
+    return sorted(
+        {file.suite for file in declared.files.values() if file.path == path and file.suite and file.required}
+    )
 
 
-def _provenance(declared: Declarations, results: Path) -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """Where the steps of each method come from, as far as its module declares it.
-
-    Methods that were added after the runs are left out.
-    """
-    later = {
-        name
-        for suite in _suites(declared)
-        for name in added_later(load(suite), set(read_summary(results, suite).method))
-    }
-    for name in plugins.find("method"):
-        if name not in later:
-            with suppress(plugins.PluginError):  # its runs have failed, and the tables say so
-                yield name, about_method(name).provenance
-
-
-def _as_json(declared: Declarations, collected: Collected, results: Path) -> dict[str, object]:
+def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
     copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
     drawn = {
         key: (f"figures/{key}.pdf", declared.files[drawing.file].path)
@@ -195,7 +173,4 @@ def _as_json(declared: Declarations, collected: Collected, results: Path) -> dic
             if key not in collected.missing
         },
         "missing": collected.missing,
-        "provenance": {
-            name: [asdict(part) for part in parts] for name, parts in _provenance(declared, results)
-        },
     }

@@ -1,8 +1,9 @@
 """Numbers of the paper, and the runs that they come from."""
 
 import math
-from collections.abc import Container
+from collections.abc import Callable, Container
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Run(NamedTuple):
 class Origin(NamedTuple):
     """A row, or several, of a file."""
 
-    key: str  # a label in the paper
+    key: str
     file: str
     rows: str
     sha256: str  # of the file
@@ -43,8 +44,31 @@ class Origin(NamedTuple):
     note: str  # says what stands behind it if no runs are listed
 
 
+# The cells of a suite, each with its labels.
+Grid = Callable[[str], list[tuple[Cell, dict[str, Any]]]]
+
+
+def grid(suite: str) -> list[tuple[Cell, dict[str, Any]]]:
+    """The cells of a suite, each with its labels."""
+    return [(cell, cell.labels) for cell in cells(suite)]
+
+
+def key_of(file: File, rows: pd.DataFrame) -> str:
+    """The key of the origin that these rows of a file are."""
+    first, last = rows.index.min(), rows.index.max()
+    contiguous = last - first + 1 == len(rows)
+    own = "-".join(map(str, [first, last] if contiguous else rows.index))
+    stem = file.path.removeprefix("results/").rpartition(".")[0]
+    return f"{stem.replace('/', '-')}-{own if len(own) < 40 else f'{first}-{last}-{len(rows)}'}"
+
+
 def of_rows(
-    file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path, collected: Container[Path]
+    file: File,
+    rows: pd.DataFrame,
+    whole: pd.DataFrame,
+    results: Path,
+    collected: Container[Path],
+    grid: Grid,
 ) -> Origin:
     """The origin of a value that comes from these rows of a whole file.
 
@@ -54,19 +78,17 @@ def of_rows(
         whole: all rows of the file.
         results: the folder of results.
         collected: the folders of the records that the tables were made from.
+        grid: of a suite.
 
     Raises:
         UserError: the record of a run is missing.
     """
     first, last = rows.index.min(), rows.index.max()
-    contiguous = last - first + 1 == len(rows)
     lines = f"line {first}" if len(rows) == 1 else f"{len(rows)} lines from {first} to {last}"
-    runs = runs_behind(file, rows, results, collected)
+    runs = runs_behind(file, rows, results, collected, grid)
     listed = runs if len(runs) <= _MOST_RUNS else []
-    own = "-".join(map(str, [first, last] if contiguous else rows.index))
-    stem = file.path.removeprefix("results/").rpartition(".")[0]
     return Origin(
-        key=f"{stem.replace('/', '-')}-{own if len(own) < 40 else f'{first}-{last}-{len(rows)}'}",
+        key=key_of(file, rows),
         file=file.path,
         rows="all lines" if len(rows) == len(whole) and len(rows) > 1 else lines,
         sha256=digests.of_file(file.on_disk(results)),
@@ -78,7 +100,7 @@ def of_rows(
 
 
 def runs_behind(
-    file: File, rows: pd.DataFrame, results: Path, collected: Container[Path]
+    file: File, rows: pd.DataFrame, results: Path, collected: Container[Path], grid: Grid
 ) -> list[tuple[Cell, Path]]:
     """The collected runs that have the labels of these rows, each with the folder of its record.
 
@@ -88,12 +110,12 @@ def runs_behind(
         return []
     rows = rows[rows.dataset.notna()]  # a verdict without a cell has no runs
     suites = rows["suite"].unique() if "suite" in rows else filter(None, [file.suite])
-    grid = [(cell, cell.labels) for suite in suites for cell in cells(suite)]
-    if not grid:
+    every = [labelled for suite in suites for labelled in grid(suite)]
+    if not every:
         return []
-    columns = [name for name in grid[0][1] if name in rows]
+    columns = [name for name in every[0][1] if name in rows]
     wanted = set(rows[columns].itertuples(index=False, name=None))
-    found = [cell for cell, labels in grid if tuple(labels[name] for name in columns) in wanted]
+    found = [cell for cell, labels in every if tuple(labels[name] for name in columns) in wanted]
     folders = [(cell, record_folder(results, cell)) for cell in found]
     return [(cell, folder) for cell, folder in folders if folder in collected]
 
@@ -153,7 +175,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         value.origin: _of(published)
         for value, published in zip(values.values(), declarations.published.values())
     }
-    collected = collected_folders(results)
+    collected, once = collected_folders(results), cache(grid)
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
         if declared.file not in declarations.files:
@@ -164,13 +186,17 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         if declared.file not in read:
             read[declared.file] = _rows(file, results)
         whole = read[declared.file]
+        if whole.empty and not file.required:
+            missing[declared.file] = file.made_by  # it has rows of other suites
+            continue
         for own_name, rows in tables.groups(name, declared, whole):
             taken = tables.taken(own_name, declared, rows)
-            origin = of_rows(file, rows, whole, results, collected)
+            key = key_of(file, rows)
             if own_name in values:
                 raise UserError(f"value {own_name!r} occurs twice in paper/values.yaml")
-            values[own_name] = Value(text_of(taken, declared.digits), origin.key)
-            found[origin.key] = origin
+            values[own_name] = Value(text_of(taken, declared.digits), key)
+            if key not in found:
+                found[key] = of_rows(file, rows, whole, results, collected, once)
     missing |= {key: missing[bars.file] for key, bars in declarations.bars.items() if bars.file in missing}
     return Collected(values, found, missing)
 
