@@ -62,7 +62,7 @@ def write(task: LearningTask, summary: pd.DataFrame, folder: Path, baselines: Se
     fix_layout(figure)
     below = [_points(axes, panel, baselines) for axes, panel in zip(all_axes, panels)]
     note = (
-        "higher and further right is better; bars: 95 % intervals of paired differences; shaded: ± "
+        "wanted: high, and far to the right; bars: 95 % intervals of paired differences; shaded: ± "
         f"{task.margin:g} {task.unit.name}"
     )
     note += "; a number in brackets: the point lies below" if any(below) else ""
