@@ -8,7 +8,7 @@ A block after one of these lines becomes what stands in the newest record of `be
     <!-- heading of the newest record of NAME --> the lines that say where and of what it is
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
-Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
+Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` is the last table of a suite in
 `results/reference/`, as `thinwire report` writes them. The README's table, after
 `<!-- table of the study -->`, and its figures are made by `study_results.py`, numbers in the text by
 `prose_numbers.py`. Tests check that all of this is up to date.
@@ -48,7 +48,7 @@ def quoted(text: str) -> str:
     """The text with its blocks and tables as the newest records and the reference have them."""
     text = _BLOCK.sub(_again, text)
     text = _STUDY.sub(lambda match: f"{match[1]}\n{study_results.table()}\n\n", text)
-    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'])}\n\n", text)
+    return _TABLES.sub(lambda match: f"{match[1]}\n{table(match['suite'])}\n\n", text)
 
 
 def _again(match: re.Match[str]) -> str:
@@ -81,10 +81,11 @@ def printed(record: str, commands: str) -> str:
     return re.split(r"^(?:\$ |exit code )", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def tables(suite: str) -> str:
-    """The tables of a committed suite in Markdown: a summary of each block."""
+def table(suite: str) -> str:
+    """The table of a committed suite in Markdown: the summary of its last block, with the most workers."""
     about, results = About.of(load(suite)), committed_tables.summary(suite)
-    return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
+    block = list(blocks(results, about))[-1]
+    return f"**{block.heading}.** {of_block(block)}"
 
 
 def names(text: str) -> list[str]:
