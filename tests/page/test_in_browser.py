@@ -34,7 +34,7 @@ def test_nothing_is_asked_from_outside_and_no_script_fails(page, results):
 
 
 def test_the_table_of_a_place_sorts_by_the_buttons_of_its_headings(page):
-    assert column(page, "#summary", "method") == list(MILLISECONDS)
+    assert [text.split()[0] for text in column(page, "#summary", "method")] == list(MILLISECONDS)
     button = (
         "[...document.querySelectorAll('#summary th button')].find(b => b.textContent === 'time to target')"
     )
@@ -88,8 +88,7 @@ def test_times_of_another_suite_count_for_methods_with_the_same_options(page):
     of_top_k = "rowsOf('runs', DATA.suites[1]).filter(row => row.method === 'top_k')"
     page.run(f"{of_top_k}.forEach(row => {{ row.options = 'others' }})")
     page.run("choose()")
-    by_method = dict(zip(column(page, "#summary", "method"), column(page, "#summary", "speed-up")))
-    assert by_method == {"ssgd": "0.90 simulated", "ssgd_bf16": "1.00 simulated", "top_k": ""}
+    assert column(page, "#summary", "speed-up") == ["0.90 simulated", "1.00 simulated", ""]
 
 
 def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(page):

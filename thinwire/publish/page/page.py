@@ -139,8 +139,8 @@ def _summary(summary: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
     def texts(row: pd.Series) -> dict[str, str]:
         payload, saved = numbers.megabytes(row.total_bytes), numbers.percent(row.total_reduction_percent)
         if row.preparation_bytes > 0:
-            payload += f" + {numbers.megabytes(row.preparation_bytes)} prepared"
-            saved += f" ({numbers.percent(row.total_with_prepared_reduction_percent)} with prepared)"
+            payload += f", + {numbers.megabytes(row.preparation_bytes)} prepared"
+            saved += f", {numbers.percent(row.total_with_prepared_reduction_percent)} with prepared"
         saved = saved.replace("-", "\N{MINUS SIGN}")
         epochs, score = numbers.epochs(row), numbers.score(row, task.unit.digits)
         return {"payload": payload, "saved": saved, "score_text": score, "epochs_text": epochs}

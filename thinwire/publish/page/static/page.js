@@ -110,6 +110,11 @@ function frontOf(rows, sign) {
   return known.filter((row) => !known.some((other) => better(other, row)));
 }
 
+// What follows the first comma is a remark.
+function onTwoLines(text) {
+  return withRemark(...text.split(/, (.*)/));
+}
+
 function showSummary() {
   const { score, evaluated_on: on_which } = chosen.suite;
   const rows = here("summary"), times = timesHere(), [first] = times, front = frontOf(rows, score.sign);
@@ -119,14 +124,14 @@ function showSummary() {
   const several = unique(rows.map((row) => row.epochs_text)).length > 1;
   const signed = (value) => (value > 0 ? "+" : "") + fixed(value, score.digits);
   fillTable("#summary table", [
-    ["method", "method", methodLink],
+    ["method", "method", (row) => withRemark(methodLink(row), chosen.suite.recipes[row.method])],
     [titleOf(score, `${score.name} on ${on_which}`), "score_mean",
-      (row) => withRemark(...row.score_text.split(/, (.*)/)), "dot"],
+      ({ score_text }) => onTwoLines(score_text), "dot"],
     [`difference, ${score.gain_unit}`, "gain_mean", (row) => (row.gain_mean === null ? "" :
       withRemark(signed(row.gain_mean), intervalOf(row.gain_low, row.gain_high, score.digits)))],
     ["verdict", "words", ({ words }) => words && element("span", { title: words }, words.split(":")[0])],
-    ["payload, MB", "total_bytes", "payload", "bar"],
-    ["saved, %", "total_reduction_percent", "saved"],
+    ["payload, MB", "total_bytes", ({ payload }) => onTwoLines(payload), "bar"],
+    ["saved, %", "total_reduction_percent", ({ saved }) => onTwoLines(saved)],
     ["front", (row) => (front.includes(row) ? 1 : null), (row) => (front.includes(row) ? "◆" : "")],
     [`speed-up${on}`, (row) => timed(row)?.speed_up, (row) => withKind(row, fixed(timed(row)?.speed_up, 2)), "bar"],
     [`time to target${on}`, (row) => timed(row)?.seconds_to_target,
@@ -134,7 +139,6 @@ function showSummary() {
     ["epochs to target", "epochs_median", (row) => reached(row.epochs_median)],
     ["epochs", (row) => (several ? row.epochs : null), "epochs_text"],
     ["runs", "kind", runsLink],
-    ["recipe", (row) => chosen.suite.recipes[row.method]],
   ], rows);
   const reasons = rows.filter((row) => row.reason).map((row) => `${row.method}: ${row.reason}.`);
   at("reasons").replaceChildren(...prose(reasons.join(" ")));
