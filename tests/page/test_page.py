@@ -6,19 +6,23 @@ import shutil
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 
 from tests import project, simulated
 from tests.page.results_of_demo import OF_STEP
 from tests.unit import test_track
 from thinwire.base import digests
 from thinwire.base.errors import UserError
+from thinwire.base.names import REFERENCE
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
+from thinwire.plugins import ROOT
 from thinwire.publish.page import page, tracks
 from thinwire.publish.page.page import break_even, speed_ups_of
-from thinwire.publish.page.runs import columns
+from thinwire.publish.page.runs import columns, looks
 from thinwire.records import record
 from thinwire.report import report_files, track
+from thinwire.report.figures import looks as looks_of_figures
 from thinwire.report.report_files import PAGE
 
 
@@ -40,8 +44,22 @@ def test_a_method_that_was_added_later_changes_nothing(results, text, tmp_path, 
     assert page.html(results) == text
 
 
-def test_the_demo_fits_into_five_megabytes_and_so_do_its_libraries(text):
-    assert 500_000 < len(text.encode()) < 5_000_000
+def test_the_committed_results_fit_into_three_megabytes_with_the_libraries(text):
+    assert 500_000 < len(text.encode()) < (ROOT / REFERENCE / PAGE).stat().st_size < 3_000_000
+
+
+def test_the_scorecard_is_shown_before_any_script_runs(text):
+    assert text.index('id="claim-counts"') < text.index("<script")
+
+
+def test_methods_are_drawn_as_in_figures():
+    drawn = looks(looks_of_figures._KNOWN, ["ssgd"])
+    for method, of_page in drawn.items():
+        look = looks_of_figures.look(method)
+        assert of_page["colour"] == "var(--text)" or to_hex(look.colour) in of_page["colour"]
+        assert of_page["dash"] == [2 * length for length in look.dash]
+    shapes = {looks_of_figures.look(method).marker: of_page["shape"] for method, of_page in drawn.items()}
+    assert len(set(shapes.values())) == len(shapes)
 
 
 def test_every_run_has_the_path_of_its_record(results, text):

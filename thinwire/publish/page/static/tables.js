@@ -77,7 +77,7 @@ const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => {
 document.querySelectorAll(".wide, .wide > table").forEach((each) => widths.observe(each));
 
 document.addEventListener("click", ({ target }) => {
-  const head = target.closest("th > button")?.parentElement;
+  const head = target.closest("thead th > button")?.parentElement;
   if (!head) return;
   const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
   sortTable(head.closest("table"), head.textContent, direction);
