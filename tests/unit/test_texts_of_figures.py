@@ -64,10 +64,9 @@ def ends(number, place=(0.5, 0.5)):
     return [End(f"method_number_{i}", *place, "black") for i in range(number)]
 
 
-@pytest.mark.parametrize("above", [True, False])
 @pytest.mark.parametrize("place", [(0, 0), (0.5, 0.5), (1, 1)])
-def test_labels_of_lines_that_end_together_do_not_overlap(axes, above, place):
-    texts = lines.write_labels(axes, ends(12, place), above)
+def test_labels_of_lines_that_end_together_do_not_overlap(axes, place):
+    texts = lines.write_labels(axes, ends(12, place))
     axes.figure.draw_without_rendering()
     assert len(texts) == 12
     assert overlaps(texts) == []
@@ -79,10 +78,9 @@ def test_the_test_for_overlaps_finds_one(axes):
     assert overlaps(texts) == [("one", "another")]
 
 
-@pytest.mark.parametrize("above", [True, False])
-def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, above):
+def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes):
     strong = [End(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
-    texts = lines.write_labels(axes, [*ends(40), *strong], above)
+    texts = lines.write_labels(axes, [*ends(40), *strong])
     axes.figure.draw_without_rendering()
     assert [text.get_text() for text in texts] == [end.label for end in strong]
     assert overlaps(texts) == []

@@ -145,7 +145,7 @@ def write_performance_profile(
         )
         return
     titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
-    figure, all_axes = layout(titles, list(to_target.method.unique()), above=False)
+    figure, all_axes = layout(titles, list(to_target.method.unique()))
     for axes, found in zip(all_axes, profiles.values()):
         _lines(axes, found, baselines)
     note = (

@@ -16,7 +16,6 @@ from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
 
 POINTS = 6.0  # size of the font
 _LINE = 1.3 * POINTS / 72  # inches from one label to the next
-_DEGREES = 45  # by which labels above the axes are turned
 _LONGEST = 1.4  # inches of a label
 _GAP = 0.12  # inches between the axes and the labels
 _MARKER = 0.06  # inches from a marker to its label
@@ -44,31 +43,24 @@ def length(labels: Sequence[str]) -> float:
     return max((text_width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
 
 
-def room_for(labels: Sequence[str], above: bool) -> tuple[float, float]:
-    """The inches that labels need above the axes, and to the right of them."""
-    if not above:
-        return 0.0, length(labels) + _GAP + _MARKER
-    turned = length(labels) * np.sin(np.radians(_DEGREES))
-    return turned + _GAP + _MARKER, turned + _MARKER
+def room_for(labels: Sequence[str]) -> float:
+    """The inches that labels need to the right of the axes."""
+    return length(labels) + _GAP + _MARKER if labels else 0.0
 
 
-def write_labels(axes: Axes, ends: Sequence[End], above: bool = False) -> list[Text]:
-    """Write the labels beside the axes, or turned above them, as near to the ends of their lines as they fit.
+def write_labels(axes: Axes, ends: Sequence[End]) -> list[Text]:
+    """Write the labels beside the axes, as near to the ends of their lines as they fit.
 
     If they do not all fit, only lines that stand out have labels: these have markers.
     """
     width, height = _inches(axes)
-    side, distance = (width, _LINE / np.sin(np.radians(_DEGREES))) if above else (height, _LINE)
-    if (len(ends) - 1) * distance > side:
+    if (len(ends) - 1) * _LINE > height:
         ends = [end for end in ends if end.marker]
     to_axes = axes.transData + axes.transAxes.inverted()
-    ends = sorted(ends, key=lambda end: (end.x if above else end.y, end.label))
-    wanted = [side * to_axes.transform((end.x, end.y))[0 if above else 1] for end in ends]
-    places = apart(wanted, distance, side)
-    points = [(place, height + _GAP) if above else (width + _GAP, place) for place in places]
+    ends = sorted(ends, key=lambda end: (end.y, end.label))
+    places = apart([height * to_axes.transform((end.x, end.y))[1] for end in ends], _LINE, height)
     texts = shown([end.label for end in ends])
-    degrees = _DEGREES if above else 0
-    return [_label(axes, end, texts[end.label], point, degrees) for end, point in zip(ends, points)]
+    return [_label(axes, end, texts[end.label], (width + _GAP, at)) for end, at in zip(ends, places)]
 
 
 def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
@@ -83,10 +75,9 @@ def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
     return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
 
 
-def _label(axes: Axes, end: End, label: str, inches: tuple[float, float], degrees: float) -> Text:
+def _label(axes: Axes, end: End, label: str, inches: tuple[float, float]) -> Text:
     """Write a label, a marker before it, and a leader from the marker to the end of the line."""
     width, height = _inches(axes)
-    ahead = _MARKER * np.cos(np.radians(degrees)), _MARKER * np.sin(np.radians(degrees))
     marker = inches[0] / width, inches[1] / height
     axes.annotate(
         "", (end.x, end.y), marker, textcoords="axes fraction", arrowprops=_LEADER, annotation_clip=False
@@ -95,13 +86,11 @@ def _label(axes: Axes, end: End, label: str, inches: tuple[float, float], degree
     if end.marker:
         axes.plot(*marker, marker=end.marker, markersize=3, clip_on=False, **look)
     return axes.text(
-        marker[0] + ahead[0] / width,
-        marker[1] + ahead[1] / height,
+        marker[0] + _MARKER / width,
+        marker[1],
         label,
         fontsize=POINTS,
         fontweight="bold" if end.bold else "normal",
-        rotation=degrees,
-        rotation_mode="anchor",
         ha="left",
         va="center",
         **look,
@@ -120,19 +109,18 @@ _TITLE_POINTS = 7.0
 _WEAK = {"linewidth": 0.7, "alpha": 0.45, "zorder": 1.2}
 
 
-def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[Figure, list[Axes]]:
+def layout(titles: Sequence[str], methods: Sequence[str]) -> tuple[Figure, list[Axes]]:
     """A figure with a panel for each title, at most two beside each other, each as wide as a column.
 
     Args:
         titles: of the panels.
-        methods: whose labels need room.
-        above: are the labels above the axes? Otherwise they are to the right.
+        methods: whose labels need room to the right of the axes.
     """
-    extra, right = room_for(methods, above)
+    right = room_for(methods)
     panel_width = style.COLUMN_INCHES
     titles = [wrapped(title, panel_width - _LEFT - _RIGHT, _TITLE_POINTS) for title in titles]
     lines = 1 + max(title.count("\n") for title in titles)
-    panel_height = _BOTTOM + _HEIGHT + extra + _TOP * lines
+    panel_height = _BOTTOM + _HEIGHT + _TOP * lines
     columns = min(2, len(titles))
     width, height = columns * panel_width, -(-len(titles) // columns) * panel_height
     figure = plt.figure(figsize=(width, height))
@@ -142,7 +130,7 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
         row, column = divmod(number, columns)
         left, bottom = column * panel_width + _LEFT, height - (row + 1) * panel_height + _BOTTOM
         axes = figure.add_axes((left / width, bottom / height, own / width, _HEIGHT / height))
-        place: dict[str, Any] = {"x": -_LEFT / own, "y": 1 + (extra + _TOP / 3) / _HEIGHT}
+        place: dict[str, Any] = {"x": -_LEFT / own, "y": 1 + _TOP / 3 / _HEIGHT}
         axes.set_title(title, fontsize=_TITLE_POINTS, loc="left", pad=0, **place)
         made.append(axes)
     return figure, made

@@ -20,17 +20,17 @@ from thinwire.report.rows.quantities import faster_between
 from thinwire.report.tables import numbers
 
 BANDWIDTH = "bandwidth"
-# The darker, the faster, so it can be read in grey.
-_COLOURS, _SCALE = "YlGnBu", LogNorm(1 / 4, 16)
+# White where a method is as fast as the baseline, blue where it is faster.
+_COLOURS, _SCALE = "RdBu", LogNorm(1 / 16, 16)
 _FASTER = 1.005  # would not be printed as 1.00
 _TASK, _PLACE = ["dataset", "model"], ["cluster", "workers"]
 # A figure is then no wider than a page, so that its numbers are not made smaller.
-_MOST_COLUMNS = 3
-_CELL_INCHES, _ROW_INCHES = 0.222, 0.105
+_MOST_COLUMNS = 2
+_CELL_INCHES, _ROW_INCHES = 0.26, 0.115
 _RANGE_INCHES = 0.5  # right of a table, and the space to the next
 _ABOVE_INCHES, _BELOW_INCHES = 0.2, 0.4  # titles above each line of panels, rates below the last one
 _NAME_INCHES, _NAME_POINTS = 1.2, 6.0
-_BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
+_BRIGHT_WITHIN = 6.0  # times faster or slower; here black text is easier to read than white text
 
 
 def write_bandwidth(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
@@ -96,9 +96,9 @@ def _table(
                     fixed(speed_up, 2 if speed_up < 9.995 else 0),
                     ha="center",
                     va="center",
-                    fontsize=5.5,
+                    fontsize=_NAME_POINTS,
                     fontweight="bold" if speed_up > _FASTER else "normal",
-                    color="black" if speed_up < _BRIGHT_BELOW else "white",
+                    color="black" if 1 / _BRIGHT_WITHIN < speed_up < _BRIGHT_WITHIN else "white",
                 )
         if method in baselines or known.empty:
             continue
@@ -106,7 +106,7 @@ def _table(
             if min(left, right) <= 1 < max(left, right):  # False, if one is missing
                 axes.plot([edge - 0.5] * 2, [place - 0.5, place + 0.5], color="black", linewidth=1.8)
         text = _described(faster_between(list(known.index), list(known)))
-        axes.text(len(rates) - 0.4, place, text, va="center", fontsize=5.5)
+        axes.text(len(rates) - 0.4, place, text, va="center", fontsize=_NAME_POINTS)
 
 
 def _described(faster: tuple[float, float] | None) -> str:

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import score_points, style
-from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
+from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
+from thinwire.report.figures.lines import shown as shown_labels
+from thinwire.report.figures.near_labels import Point, write_near
 from thinwire.report.figures.score_points import MOST_LINES, good, heading, last, pareto
 from thinwire.report.figures.style import finish, say
 from thinwire.report.report_files import against_bytes, over_epochs, over_time
@@ -18,7 +21,9 @@ from thinwire.report.rows.quantities import preparation_note, with_megabytes
 _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
 # In margins of equivalence: a panel shows so much beyond the worst end, and so much around all that it shows.
 _LEAST_MARGINS, _AROUND_MARGINS = 5 / 0.3, 1 / 3
-_WIDER = 1.15  # a logarithmic axis than its points, on each side
+_WIDER = 1.15  # a logarithmic axis than its points, to the left
+_RIGHT = 0.2  # the share of a logarithmic axis that leaves room for labels
+_MOST_LABELS = 16  # near the ends of the lines of a panel
 _NOT_FAINT = "not faint: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
 _COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
 
@@ -28,7 +33,7 @@ class Axis(NamedTuple):
 
     column: str
     label: str  # with the unit
-    log: bool = False  # lines end at different places then, and their labels are above
+    log: bool = False  # lines end at different places then, and their labels are beside their ends
 
 
 def draw(
@@ -56,7 +61,7 @@ def draw(
     bands = not axis.log
     methods = list(pd.concat(panels).method.unique())
     stand_out = [good(panel, cost, baselines, task) for panel in panels]
-    figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
+    figure, all_axes = layout([heading(panel) for panel in panels], [] if axis.log else methods)
     unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):
         _limit(axes, panel, axis, task)
@@ -73,7 +78,7 @@ def draw(
             at_the_end = last(panel)
             best = at_the_end.loc[pareto(at_the_end, axis.column, task)]
             axes.step(best[axis.column], best.score, where="post", **_FRONT)
-        labels = write_labels(axes, ends, above=axis.log)
+        labels = _write_near(axes, panel, axis, ends) if axis.log else write_labels(axes, ends)
         unlabelled = max(unlabelled, len(ends) - len(labels))
         (evaluated_on,) = set(panel.evaluated_on)
         axes.set_ylabel(f"{evaluated_on.replace('_', '-')} {task.axis}", fontsize=7)
@@ -85,6 +90,16 @@ def draw(
     if unlabelled:
         every.append(f"up to {unlabelled} faint lines of a panel have no room for a label")
     finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
+
+
+def _write_near(axes: Axes, panel: pd.DataFrame, axis: Axis, ends: Sequence[End]) -> list[Text]:
+    """Write the labels near the ends of the lines; of many lines, only those that stand out have one."""
+    if len(ends) > _MOST_LABELS:
+        ends = [end for end in ends if end.marker]
+    names = shown_labels([end.label for end in ends])
+    points = [Point(names[end.label], end.x, end.y, end.colour, end.bold) for end in ends]
+    lines = [line[[axis.column, "score"]].to_numpy(dtype=float) for _, line in panel.groupby("method")]
+    return write_near(axes, points, lines)
 
 
 def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis, task: LearningTask) -> None:
@@ -99,7 +114,7 @@ def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis, task: LearningTask) -> N
     seen = panel[axis.column][gains >= low]
     if axis.log:
         axes.set_xscale("log")
-        axes.set_xlim(seen.min() / _WIDER, seen.max() * _WIDER)
+        axes.set_xlim(seen.min() / _WIDER, seen.max() * (seen.max() / seen.min()) ** _RIGHT)
 
 
 _BYTES_AXIS = Axis("megabytes", "payload pushed and pulled by a worker, MB", log=True)

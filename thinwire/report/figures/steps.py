@@ -136,7 +136,7 @@ def write_speed_up_over_workers(rows: pd.DataFrame, folder: Path, baselines: Seq
     groups = list(rows.groupby(["task", "cluster"], sort=False))
     panels = [_over_fewest(own, baselines) for _, own in groups]
     titles = [f"{task}, on {cluster}" for (task, cluster), _ in groups]
-    figure, all_axes = layout(titles, ["ideal", *shown], above=False)
+    figure, all_axes = layout(titles, ["ideal", *shown])
     # All panels have one scale, so that they can be compared.
     every = pd.concat(panels)[["over_fewest", "ideal"]].to_numpy()
     every = every[np.isfinite(every)]
