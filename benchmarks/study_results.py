@@ -1,4 +1,4 @@
-"""The README's table of the study, and the figures of the study in the documentation.
+"""The README's table of the study, and the figures of committed results in the documentation.
 
 `benchmarks/update_docs.py` writes them.
 """
@@ -14,15 +14,27 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import style, times_map, trade_off
+from thinwire.report.figures import steps, style, times_map, trade_off
 from thinwire.report.report_files import fixed
 from thinwire.report.tables import numbers
 
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
 TRADE_OFF = f"{SUITE}_{report_files.TRADE_OFF}.png"
-MAP = f"{times_map.MAP}.png"
-PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
+# Figures of the committed results that pages of the documentation show.
+COPIED = {
+    f"{times_map.MAP}.png": f"{times_map.MAP}.png",
+    **{
+        f"{Path(suite).name}_{name}.png": f"{suite}/{name}.png"
+        for suite, name in (
+            (SUITE, report_files.PAIRED_DIFFERENCES),
+            ("demo", report_files.against_bytes(CLASSIFICATION)),
+            ("demo", report_files.over_epochs(CLASSIFICATION)),
+            ("demo", steps.SPEED_UP),
+            ("claims/mp2_digits", report_files.against_bytes(CLASSIFICATION)),
+        )
+    },
+}
 SAVED = {
     "payload saved, %": "total_reduction_percent",
     "between nodes saved, %": "between_nodes_reduction_percent",
@@ -43,15 +55,14 @@ def table() -> str:
 
 
 def draw(folder: Path) -> None:
-    """Write the three figures into a folder."""
+    """Write the figures into a folder."""
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
         trade_off.write(CLASSIFICATION, committed_tables.summary(SUITE), drawn, baselines(load(SUITE)))
         shutil.copyfile(drawn / f"{report_files.TRADE_OFF}.png", folder / TRADE_OFF)
-    whole = committed_tables.FOLDER / "figures" / SUITE
-    shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
-    shutil.copyfile(committed_tables.FOLDER / "figures" / MAP, folder / MAP)
+    for name, source in COPIED.items():
+        shutil.copyfile(committed_tables.FOLDER / "figures" / source, folder / name)
 
 
 def _accuracy(row: pd.Series) -> str:
