@@ -111,7 +111,8 @@ function endsOf(runs, field) {
 
 function domainOf(rows, field) {
   const values = rows.map((row) => row[field]);
-  return [values.reduce((one, other) => Math.min(one, other)), values.reduce((one, other) => Math.max(one, other))];
+  const low = values.reduce((one, other) => Math.min(one, other)), high = values.reduce((one, other) => Math.max(one, other));
+  return low < high ? [low, high] : [0.99 * low, 1.01 * high];
 }
 
 // The part of a domain of scores in which the ends differ: they take at least a half of it.
