@@ -87,6 +87,8 @@ def _only(piece: str, page: str, text: str) -> re.Match[str]:
 
 def _value(piece: str, declared: declarations.Declared) -> str:
     _, rows = next(declarations.groups(piece.replace("{}", "#"), declared, _rows(declared.file)))
+    if rows.empty:
+        raise UserError(f"benchmarks/numbers.yaml: no row has what the number in {piece!r} is taken from")
     return text_of(declarations.taken(piece, declared, rows), declared.digits).replace(MINUS, "-")
 
 

@@ -28,3 +28,11 @@ def test_a_typed_number_and_an_old_one_are_found():
     assert prose_numbers.filled(page, old) == text
     with pytest.raises(UserError, match=r"README\.md has .* 0 times"):
         prose_numbers.filled(page, text.replace("`hylo` saves", "Hylo saves"))
+
+
+def test_a_number_whose_rows_are_gone_is_no_zero(monkeypatch):
+    gone = {"file": "compared", "where": {"verdict": "renamed"}, "column": "method", "take": "count"}
+    page = prose_numbers.Page(taken={"in {} pairs": [gone]})
+    monkeypatch.setitem(prose_numbers.read().pages, "a.md", page)
+    with pytest.raises(UserError, match="no row"):
+        prose_numbers.filled("a.md", "It differs in 3 pairs.")
