@@ -15,11 +15,14 @@ from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
 from thinwire.config import expand, suite, tuned, tuning_space
+from thinwire.config.tuned_places import Drawn, drawn_at
+from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
 from thinwire.records import record
 from thinwire.records.result import Result, Seconds, Traffic
 from thinwire.report import tuning_choice
+from thinwire.report.tables import about
 
 
 @pytest.fixture
@@ -32,12 +35,13 @@ def files(tmp_path, monkeypatch):
 def choices(files, tmp_path, monkeypatch):
     """Write the choices: the method's third trial is best, except that all of top_k diverge.
 
-    `best` may be another trial.
+    `best` may be another trial; with 4 workers, the best trial is `best - 1`.
     """
     best = 2
 
     def made_of(folder, cell):
         method, trial = tuning_choice.of_trial_label(cell.method.label)
+        trial += cell.workers == 4
         result = Result(
             steps=20,
             test_accuracy_percent=90.0 - abs(trial - best),
@@ -65,14 +69,14 @@ def choices(files, tmp_path, monkeypatch):
 
 def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, tmp_path):
     made, found = choices(), tried()
-    choice = made.methods["hylo"]
+    choice = made.methods["hylo"].at["digits/cnn/w2"]
     assert choice.trial == 2
     assert choice.accuracy_percent == 90
     drawn = values_of(found["hylo", 2].recipe)
     assert choice.recipe.values == {key: drawn[key] for key in ("lr", "momentum", "warmup_epochs")}
     assert choice.options == {"kappa": found["hylo", 2].method.options["kappa"]}
-    assert made.methods["ssgd"].options == {}
-    lost = made.methods["top_k"]
+    assert made.methods["ssgd"].at["digits/cnn/w2"].options == {}
+    lost = made.methods["top_k"].at["digits/cnn/w2"]
     assert (lost.trial, lost.accuracy_percent, lost.trials_ended, lost.at_edge) == (0, None, 0, {})
     assert lost.recipe.values["lr"] == 0.1
     assert made.cost.model_dump() == {"runs": 32, "epochs": 32 * 4.0, "seconds": 32 * 1.5}
@@ -90,8 +94,8 @@ def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, 
 def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(files, choices, tmp_path, capsys):
     files(tuning={"space": {"lr": [0.1, 1.0], "warmup_epochs": [0, 2]}})
     made = choices(0)
-    assert made.methods["ssgd"].at_edge == {"lr": "low"}
-    assert made.methods["top_k"].at_edge == {}
+    assert made.methods["ssgd"].at["digits/cnn/w2"].at_edge == {"lr": "low"}
+    assert made.methods["top_k"].at["digits/cnn/w2"].at_edge == {}
     tuned_command.tuned_main(Namespace(suite="base", results=tmp_path))
     said = capsys.readouterr()
     assert "ssgd: the best lr is near the low end of its range: widen it" in said.err
@@ -112,6 +116,65 @@ def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
         assert cell.method.options == best.method.options
         same = {"recipe": cell.recipe, "preparer_recipe": cell.preparer_recipe, "method": cell.method}
         assert replace(before[cell.path], **same) == cell
+
+
+def test_each_number_of_workers_takes_its_own_values_and_those_between_are_interpolated(files, choices):
+    four = {"workers": 4, "nodes": 2}
+    sizes = {"workers": [2, 3, four, 6], "recipe.batch": 12}
+    files(sizes, {"workers": [2, four]})
+    choices()
+    files(sizes | {"tuned": "base"}, {"workers": [2, four]})
+    found = {c.size_label: c for c in expand.cells("base") if c.method.label == "hylo"}
+    rates = {size: cell.recipe.optimizer.lr for size, cell in found.items()}
+    assert rates["w2"] == tried()["hylo", 2].recipe.optimizer.lr
+    assert rates["w6"] == rates["w4n2"] == tried()["hylo", 1].recipe.optimizer.lr
+    assert sorted(rates.values())[1] == rates["w3"] not in (rates["w2"], rates["w4n2"])
+    note = about.note(suite.load("base"))
+    assert "w3 lies between w2 and w4n2, on a logarithmic scale." in note
+    assert "w6 has the values of w4n2, the nearest that was tuned." in note
+    low, high = sorted((rates["w2"], rates["w4n2"]))
+    assert f"lr {low:g} to {high:g}" in about.own_recipes(suite.load("base"))["hylo"]
+
+
+def test_runs_on_all_numbers_of_workers_share_a_preparation_although_their_rates_differ(files, choices):
+    both = [2, {"workers": 4, "nodes": 2}]
+    files({"methods": {"ssgd": None, "wnn": None}, "leave_out": []}, {"workers": both})
+    choices()
+    files({"methods": {"ssgd": None, "wnn": None}, "leave_out": [], "tuned": "base"}, {"workers": both})
+    found = [cell for cell in expand.cells("base") if cell.method.label == "wnn" and cell.repetition == 0]
+    assert len({cell.recipe.optimizer.lr for cell in found}) == 2
+    assert len({cell.preparation_fingerprint for cell in found}) == 1
+
+
+def drawn_on(workers):
+    """What is taken on so many workers, of a tuning on 4 and 16."""
+    tuning = tuning_space.Tuning.model_validate(tuning_base.TUNING | {"workers": [4, 16]})
+    chosen = {
+        "digits/cnn/w4": Drawn({"lr": 0.1, "warmup_epochs": 1.0}, {"k": 1}),
+        "digits/cnn/w16": Drawn({"lr": 0.4, "warmup_epochs": 2.0}, {"k": 9}),
+    }
+    return drawn_at(tuning, chosen, "digits", "cnn", Size(workers=workers))
+
+
+@pytest.mark.parametrize(
+    ("workers", "lr", "warmup", "k"),
+    [(2, 0.1, 1, 1), (4, 0.1, 1, 1), (8, 0.2, 1.5, 1), (12, 0.3, 1.792, 9), (16, 0.4, 2, 9), (64, 0.4, 2, 9)],
+)
+def test_values_lie_on_a_line_over_the_logarithm_of_the_workers(workers, lr, warmup, k):
+    assert drawn_on(workers) == Drawn({"lr": lr, "warmup_epochs": warmup}, {"k": k})
+
+
+def test_a_model_without_a_choice_is_refused_if_several_were_tuned(files, choices):
+    models = {"cnn": None, "wide": {"use": "cnn"}, "other": {"use": "cnn"}}
+    files({"models": models}, {"models": ["cnn", "wide"]})
+    choices()
+    files({"models": models, "tuned": "base"}, {"models": ["cnn", "wide"]})
+    text = message(suite.load, "base")
+    assert "has choices for the models cnn, wide, and none for other: tune them" in text
+    files({"models": models}, {"models": ["cnn", "wide"], "choose": "pooled"})
+    assert set(choices().methods["ssgd"].at) == {"everywhere"}
+    files({"models": models, "tuned": "base"}, {"models": ["cnn", "wide"], "choose": "pooled"})
+    assert {cell.model.label for cell in expand.cells("base")} == set(models)
 
 
 OTHERS = """

@@ -195,7 +195,10 @@ def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
 
 def test_the_figure_has_a_line_for_every_method(draw):
     rows = [(m, t, 50.0 + t, 1, "done" if m != "c" else "failed") for m in "abc" for t in range(3)]
-    made = draw(tuning_choice.write_figure, tuning_choice.trials(runs_of(rows)), CLASSIFICATION, ["a"])
+    table = tuning_choice.trials(runs_of(rows))
+    better = table.assign(tuned_score=table.tuned_score + 2)
+    made = draw(tuning_choice.write_figure, [table, better], CLASSIFICATION, ["a"])
     lines = [line.get_xydata().tolist() for line in made.axes[0].get_lines() if len(line.get_xydata())]
-    assert lines == [[[1, 50], [2, 51], [3, 52]]] * 2
+    assert lines == [[[1, 51], [2, 52], [3, 53]]] * 2
+    assert "means over the seeds and 2 places" in made.texts[0].get_text()
     assert "no trial of c ended" in made.texts[0].get_text()

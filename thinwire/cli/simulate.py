@@ -12,7 +12,7 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
 from thinwire.cli.output import print_line
-from thinwire.config import clusters, grid_subset, tuned
+from thinwire.config import clusters, grid_subset, tuned, tuning_space
 from thinwire.config import suite as suites
 from thinwire.config.accelerators import unlike_recipe
 from thinwire.config.entries import baselines
@@ -127,13 +127,18 @@ def tuned_main(arguments: Namespace) -> int:
     folder = arguments.results / "figures" / f"{PREFIX}{name}"
     suite = suites.read(suites.path_of(name))
     task = task_of(suite)
-    tuning_choice.write_figure(tuning_choice.trials(runs), folder, task, baselines(suite))
-    for label, choice in made.methods.items():
-        print(_line(label, choice, task))
-        for key, end in choice.at_edge.items():
-            print(f"{label}: the best {key} is near the {end} end of its range: widen it", file=sys.stderr)
-        if choice.score(task) is None:
-            print(f"{label}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
+    places = tuning_space.read(name).places
+    tables = [tuning_choice.trials(tuning_choice.at_place(runs, place)) for place in places]
+    tuning_choice.write_figure(tables, folder, task, baselines(suite))
+    for label, chosen in made.methods.items():
+        for place, choice in chosen.at.items():
+            which = label if len(places) == 1 else f"{label}, {place}"
+            print(_line(which, choice, task))
+            for key, end in choice.at_edge.items():
+                at_end = f"the best {key} is near the {end} end of its range: widen it"
+                print(f"{which}: {at_end}", file=sys.stderr)
+            if choice.score(task) is None:
+                print(f"{which}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
     print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning_choice.NAME}.pdf")
     return 0
 

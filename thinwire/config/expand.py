@@ -5,6 +5,7 @@ one job on a cluster.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from math import prod
 
 from thinwire import plugins
@@ -48,9 +49,13 @@ def cells(name: str) -> list[Cell]:
     entries = entries_of(suite)
     datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries)
     _require_none(name, _problems_of(suite, datasets, models, methods))
-    recipes = {method.label: suite.recipe_of(method.label) for method in methods}
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
-    preparer = {method.label: _preparer_of(method, methods, recipes).label for method in methods}
+    places = [
+        (dataset, model, size, _methods_at(suite, dataset.label, model.label, size.label))
+        for dataset in datasets
+        for model in models
+        for size in suite.workers
+    ]
     return [
         Cell(
             suite=name,
@@ -62,9 +67,9 @@ def cells(name: str) -> list[Cell]:
             size_label=size.label,
             repetition=repetition,
             suite_seed=suite.seed,
-            recipe=suite.recipe_of(method.label, dataset.label),
-            preparer=preparer[method.label],
-            preparer_recipe=suite.recipe_of(preparer[method.label], dataset.label),
+            recipe=recipe,
+            preparer=preparer,
+            preparer_recipe=preparer_recipe,
             evaluate_on=suite.evaluate_on,
             device=suite.device,
             transport=suite.transport,
@@ -74,11 +79,35 @@ def cells(name: str) -> list[Cell]:
             prepare_from=preparing_cell(entries[method.label].prepare_from, dataset, repetition, datasets),
         )
         for repetition in range(suite.repetitions)
-        for dataset in datasets
-        for model in models
-        for size in suite.workers
-        for method in methods
+        for dataset, model, size, methods_there in places
+        for method, recipe, preparer, preparer_recipe in methods_there
     ]
+
+
+def _methods_at(
+    suite: Suite, dataset: str, model: str, size: str
+) -> list[tuple[Module, Recipe, str, Recipe]]:
+    """Each method as it is in one place: its recipe, the label of its preparer, and the preparer's recipe.
+
+    All numbers of workers share a preparation, so it has the recipe that the first of them has.
+    """
+    here = suite.at(dataset, model, size)
+    first = suite.at(dataset, model, suite.workers[0].label)
+    methods = _modules(entries_of(here))
+    shared = {
+        method.label: first if here is not suite and _prepares(method.use) else here for method in methods
+    }
+    recipes = {label: found.recipe_of(label) for label, found in shared.items()}
+    preparers = [_preparer_of(method, methods, recipes).label for method in methods]
+    return [
+        (method, here.recipe_of(method.label, dataset), of, shared[of].recipe_of(of, dataset))
+        for method, of in zip(methods, preparers)
+    ]
+
+
+@cache
+def _prepares(use: str) -> bool:
+    return plugins.get("method", use).defines("prepare")
 
 
 def cells_as_it_ran(name: str, ran: Collection[str]) -> list[Cell]:

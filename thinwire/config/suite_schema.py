@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
 from thinwire.base.options import problems
 from thinwire.config.claims import Claim
 from thinwire.config.clusters import MOST_GBIT_PER_SECOND, Link
-from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Label, Labels, named, once
+from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Entry, Label, Labels, named, once
 from thinwire.config.yaml_file import NumberOfWorkers, OneLine
 from thinwire.optim.recipe import Recipe, Strict
 from thinwire.optim.tunable import changed
@@ -163,6 +163,30 @@ class Suite(Strict):
         le=MOST_SECONDS,
         description="of processes: a run without any progress for so long has failed",
     )
+
+    # What a tuning has chosen for single places (`digits/cnn/w4`), by label; empty: the same everywhere.
+    _places: dict[str, dict[str, Entry]] = PrivateAttr(default={})
+    _places_note: str = PrivateAttr(default="")
+
+    def in_places(self, places: dict[str, dict[str, Entry]], note: str) -> "Suite":
+        """The suite with other entries in each place, and a note on them for its tables."""
+        made = self.model_copy()
+        made._places, made._places_note = places, note
+        return made
+
+    @property
+    def places_note(self) -> str:
+        """What tables say of places in which nothing was tuned."""
+        return self._places_note
+
+    def at(self, dataset: str, model: str, size: str) -> "Suite":
+        """The suite with the entries of one place; itself if they are the same everywhere."""
+        own = self._places.get(f"{dataset}/{model}/{size}")
+        return self if own is None else self.model_copy(update={"methods": self.methods | own})
+
+    def everywhere(self) -> list["Suite"]:
+        """The suites of all places; itself if they are the same everywhere."""
+        return [self.at(*place.split("/")) for place in self._places] or [self]
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Suite":

@@ -1,20 +1,23 @@
 """What a tuning has chosen: one file in `config/tuned/`, which a suite names with its key `tuned`."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from thinwire import RULES_VERSION
+from thinwire import RULES_VERSION, plugins
 from thinwire.base import digests, folders
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.options import problems
-from thinwire.config import tuning_space, yaml_file
+from thinwire.config import tuned_places, tuning_space, yaml_file
 from thinwire.config.entries import entries_of
 from thinwire.config.entry_schema import Entry, PrepareFrom
 from thinwire.config.suite_schema import Suite
+from thinwire.config.tuned_places import Drawn, drawn_at
 from thinwire.config.tuning_space import tunes
+from thinwire.config.yaml_file import Size
 from thinwire.optim.inputs import Reading
 from thinwire.optim.recipe import Strict
 from thinwire.optim.tunable import Tunable, tunable
@@ -43,7 +46,7 @@ class Under(Strict):
 
 
 class Choice(Strict):
-    """The best trial of a method."""
+    """The best trial of a method in one place."""
 
     trial: int
     recipe: Tunable = Field(description="the values that it drew")
@@ -54,7 +57,6 @@ class Choice(Strict):
     payload_bytes: float | None = Field(description="pushed and pulled by a worker, mean over its runs")
     trials_ended: int = Field(description="trials of which all runs are done")
     at_edge: dict[str, str] = Field(description="values near an end of their range: which end")
-    under: Under
 
     @model_serializer(mode="wrap")
     def _with_one_score(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -65,6 +67,13 @@ class Choice(Strict):
         """The held-out score, mean over its runs; None: no trial has ended."""
         found: float | None = getattr(self, task.columns["tuned_score"])
         return found
+
+
+class Chosen(Strict):
+    """What was chosen for a method."""
+
+    at: dict[str, Choice] = Field(description="by place: `digits/cnn/w4`, or `everywhere`")
+    under: Under
 
 
 class Cost(Strict):
@@ -83,7 +92,7 @@ class Tuned(Strict):
     recipe: dict[str, Any] = Field(description="the suite's own, complete")
     trials_sha256: str = Field(description="of the file with the record of all trials")
     cost: Cost
-    methods: dict[str, Choice]
+    methods: dict[str, Chosen]
 
     @property
     def digest(self) -> str:
@@ -141,17 +150,35 @@ def with_tuned(suite: Suite, file: Path) -> Suite:
         del entries[label]
     if found := _outdated(suite, tuned) or _problems(suite.tuned, entries, tuned):
         raise Problems(show(file), found)
-    chosen = {label: _chosen(label, entry, tuned.methods[label]) for label, entry in entries.items()}
-    return suite.model_copy(update={"methods": suite.methods | chosen})
+    tuning = tuning_space.read(suite.tuned)
+
+    def entry_at(label: str, dataset: str, model: str, size: Size) -> Entry:
+        entry, at = entries[label], tuned.methods[label].at
+        drawn = {place: Drawn(choice.recipe.values, choice.options) for place, choice in at.items()}
+        here = drawn_at(tuning, drawn, dataset, model, size)
+        # All numbers of workers share a preparation, which depends on the options.
+        if here.options and plugins.get("method", entry.use or label).defines("prepare"):
+            here = Drawn(here.values, drawn_at(tuning, drawn, dataset, model, suite.workers[0]).options)
+        return _with_drawn(label, entry, here)
+
+    places = {
+        f"{dataset}/{model}/{size.label}": {label: entry_at(label, dataset, model, size) for label in entries}
+        for dataset, model, size in itertools.product(suite.datasets, suite.models, suite.workers)
+    }
+    first, *others = places.values()
+    made = suite.model_copy(update={"methods": suite.methods | first})
+    if all(other == first for other in others):
+        return made
+    return made.in_places(places, tuned_places.note(suite, tuning))
 
 
-def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
+def _with_drawn(label: str, entry: Entry, drawn: Drawn) -> Entry:
     own = entry.recipe.values if entry.recipe else {}
     return entry.model_copy(
         update={
             "use": entry.use or label,
-            "options": entry.options | choice.options,
-            "recipe": tunable(own | choice.recipe.values),
+            "options": entry.options | drawn.options,
+            "recipe": tunable(own | drawn.values),
         }
     )
 
@@ -165,7 +192,8 @@ def _outdated(suite: Suite, tuned: Tuned) -> list[str]:
             f"tuned: {where} was made under version {tuned.rules} of the rules, and this is version "
             f"{RULES_VERSION}: {again}"
         ]
-    if tuned.space != tuning_space.read(suite.tuned).digest:
+    tuning = tuning_space.read(suite.tuned)
+    if tuned.space != tuning.digest:
         there = show(tuning_space.path_of(suite.tuned))
         return [f"tuned: {where} was made from another {there} than there is now: {again}"]
     recipe = suite.recipe.model_dump(mode="json")
@@ -174,7 +202,8 @@ def _outdated(suite: Suite, tuned: Tuned) -> list[str]:
             f"tuned: {where} was made with another recipe than this suite has (these differ: "
             f"{', '.join(other)}): {again}, or leave out `tuned`"
         ]
-    return []
+    untuned = tuned_places.problems(suite, tuning)
+    return [f"tuned: {where} {why}: tune them, or leave out `tuned`" for why in untuned]
 
 
 def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
@@ -185,9 +214,10 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
         if label not in tuned.methods:
             found.append(f"methods.{label}: {where} has no choice for it: {again}")
             continue
-        choice = tuned.methods[label]
-        now, then = under(label, entry).model_dump(), choice.under.model_dump()
-        if twice := [key for key in choice.recipe.values if entry.sets(key)]:
+        chosen = tuned.methods[label]
+        now, then = under(label, entry).model_dump(), chosen.under.model_dump()
+        drawn = dict.fromkeys(key for choice in chosen.at.values() for key in choice.recipe.values)
+        if twice := [key for key in drawn if entry.sets(key)]:
             keys = " and ".join(twice)
             found.append(f"methods.{label}: it sets {keys}, which {where} has chosen: remove it here")
         elif other := [key for key in now | then if now.get(key) != then.get(key)]:

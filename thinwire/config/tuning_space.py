@@ -1,5 +1,6 @@
 """What is tuned: spaces, ranges, and options that come from a tuning."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,9 +52,10 @@ class Range:
         return "low" if share <= EDGE else "high" if share >= 1 - EDGE else None
 
 
+EVERYWHERE = "everywhere"  # the place of a choice over all data sets, models and numbers of workers
 # A label ends with the number of its trial in two digits.
 MOST_TRIALS = 100
-_SCALES = {"lr": LOG, "weight_decay": LOG, "momentum": LOG_OF_STEPS, "warmup_epochs": LINEAR}
+SCALES = {"lr": LOG, "weight_decay": LOG, "momentum": LOG_OF_STEPS, "warmup_epochs": LINEAR}
 
 Ends = Annotated[list[float], Field(min_length=2, max_length=2)]
 
@@ -69,7 +71,7 @@ class Space(Strict):
     @model_validator(mode="after")
     def _has_ranges(self) -> "Space":
         if not self.ranges:
-            raise ValueError(f"it names none of the keys {', '.join(_SCALES)}")
+            raise ValueError(f"it names none of the keys {', '.join(SCALES)}")
         for key, range_ in self.ranges.items():
             if not range_.low < range_.high:
                 raise ValueError(f"{key}: the range {[range_.low, range_.high]} does not rise")
@@ -83,9 +85,9 @@ class Space(Strict):
     @property
     def ranges(self) -> dict[str, Range]:
         """The range of each key."""
-        ends = {key: getattr(self, key) for key in _SCALES}
+        ends = {key: getattr(self, key) for key in SCALES}
         return {
-            key: Range(float(low_high[0]), float(low_high[1]), _SCALES[key])
+            key: Range(float(low_high[0]), float(low_high[1]), SCALES[key])
             for key, low_high in ends.items()
             if low_high is not None
         }
@@ -103,6 +105,9 @@ class Tuning(Strict):
     models: Labels = Field(min_length=1, description="labels of the suite")
     workers: Sizes = Field(description="as in the suite, and among those of the suite")
     space: Space = Field(description="what is drawn, alike for all methods")
+    choose: Literal["each", "pooled"] = Field(
+        default="each", description="for each data set, model and number of workers, or once for all of them"
+    )
     evaluate_on: Literal["held_out"] = Field(
         default="held_out", description="a tenth of the training set: a tuning never sees the test set"
     )
@@ -116,8 +121,17 @@ class Tuning(Strict):
 
     @property
     def digest(self) -> str:
-        """A digest of everything but the title."""
-        return digests.of_identity(self.model_dump(mode="json", exclude={"title"}))
+        """A digest of everything but the title, and of keys that came later only where they are set."""
+        later = {key for key in ("choose",) if getattr(self, key) == type(self).model_fields[key].default}
+        return digests.of_identity(self.model_dump(mode="json", exclude={"title"} | later))
+
+    @property
+    def places(self) -> list[str]:
+        """Where something is chosen: `digits/cnn/w4`, or `everywhere`."""
+        if self.choose == "pooled":
+            return [EVERYWHERE]
+        sizes = [size.label for size in self.workers]
+        return ["/".join(place) for place in itertools.product(self.datasets, self.models, sizes)]
 
 
 def path_of(suite: str) -> Path:

@@ -1,7 +1,7 @@
 """What a tuning chooses: its trials, its figure and its file."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of
-from thinwire.config.entry_schema import Entry
 from thinwire.config.expand import cells
 from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX, of_trial_label
-from thinwire.config.tuned import Choice, Cost, Tuned
-from thinwire.config.tuning_space import Range, ranges
+from thinwire.config.tuned import Choice, Chosen, Cost, Tuned, Under
+from thinwire.config.tuning_space import EVERYWHERE, Range, Tuning, ranges
+from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.records import record
 from thinwire.records.record import Record
@@ -95,8 +95,17 @@ def best(of_method: pd.DataFrame, task: LearningTask) -> pd.Series:
     return ordered.iloc[0]
 
 
+def at_place(runs: pd.DataFrame, place: str) -> pd.DataFrame:
+    """The runs in one place of `Tuning.places`."""
+    if place == EVERYWHERE:
+        return runs
+    dataset, model, size = place.split("/")
+    labels = [Size(workers=w, nodes=n).label for w, n in zip(runs.workers, runs.nodes)]
+    return runs[(runs.dataset == dataset) & (runs.model == model) & (pd.Series(labels, runs.index) == size)]
+
+
 def best_so_far(table: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
-    """`trials` with the column `best_score`: the best of this trial and of those before it."""
+    """`trials` of a place with the column `best_score`: the best of this trial and of those before it."""
     gain = (task.sign * table.tuned_score).fillna(float("-inf"))
     best_gain = gain.groupby(table.method, sort=False).cummax()
     return table.assign(best_score=task.sign * best_gain.where(best_gain > float("-inf")))
@@ -106,21 +115,24 @@ NAME = "best_so_far"
 
 
 def write_figure(
-    table: pd.DataFrame, folder: Path, task: LearningTask, baselines: Collection[str] = ()
+    tables: Sequence[pd.DataFrame], folder: Path, task: LearningTask, baselines: Collection[str] = ()
 ) -> None:
     """Write `best_so_far`.
 
     Args:
-        table: as `choose.trials` gives it.
+        tables: as `trials` gives them, one of each place in which something is chosen.
         folder: for the figure.
         task: what the runs learn.
         baselines: labels of methods whose lines are thick and black.
     """
     style.use()
-    methods = list(table.method.unique())
+    methods = list(tables[0].method.unique())
     figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
-    note = "means over the seeds; the first trial has the suite's own recipe"
-    for method, line in best_so_far(table, task).groupby("method", sort=False):
+    over = "the seeds" if len(tables) == 1 else f"the seeds and {len(tables)} places"
+    note = f"means over {over}; the first trial has the suite's own recipe"
+    every = pd.concat([best_so_far(table, task) for table in tables])
+    mean = every.groupby(["method", "trial"], sort=False).best_score.agg(lambda best: best.mean(skipna=False))
+    for method, line in mean.reset_index().groupby("method", sort=False):
         if line.best_score.isna().all():
             note += f"; no trial of {method} ended"
             continue
@@ -149,7 +161,6 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
     task = task_of(suite)
     trials_path = tuned.trials_path(name)
     write_text(trials_path, runs.rename(columns=task.columns).to_csv(index=False))
-    table = trials(runs)
     made = Tuned(
         rules=RULES_VERSION,
         space=tuning.digest,
@@ -161,7 +172,7 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
             seconds=round(float(runs.seconds.sum()), 1),
         ),
         methods={
-            label: _choice(label, entry, table, runs, tuning.space.ranges, task)
+            label: _chosen(label, tuned.under(label, entry), runs, tuning, task)
             for label, entry in entries_of(suite).items()
         },
     )
@@ -171,20 +182,21 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
     return made
 
 
+def _chosen(label: str, under: Under, runs: pd.DataFrame, tuning: Tuning, task: LearningTask) -> Chosen:
+    """What is chosen for one method."""
+    own, space, drawn = runs[runs.method == label], tuning.space.ranges, ranges(under.tunes)
+    at = {place: _choice(at_place(own, place), space, drawn, task) for place in tuning.places}
+    return Chosen(at=at, under=under)
+
+
 def _choice(
-    label: str,
-    entry: Entry,
-    table: pd.DataFrame,
-    runs: pd.DataFrame,
-    space: dict[str, Range],
-    task: LearningTask,
+    runs: pd.DataFrame, space: dict[str, Range], options_drawn: dict[str, Range], task: LearningTask
 ) -> Choice:
-    """The choice for one method."""
-    of_method = table[table.method == label]
+    """The choice for one method in one place, from its runs there."""
+    of_method = trials(runs)
     found = best(of_method, task)
-    first_run = runs[(runs.method == label) & (runs.trial == found.trial)].iloc[0]
-    under = tuned.under(label, entry)
-    drawn = ranges(under.tunes) if found.trial > 0 else {}
+    first_run = runs[runs.trial == found.trial].iloc[0]
+    drawn = options_drawn if found.trial > 0 else {}
     values = {key: float(first_run[key]) for key in space}
     options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
     named = [*((k, space[k], v) for k, v in values.items()), *((k, drawn[k], v) for k, v in options.items())]
@@ -198,7 +210,6 @@ def _choice(
         payload_bytes=_number(found.payload_bytes),
         trials_ended=int(of_method.ended.sum()),
         at_edge={key: edge for key, edge in edges.items() if edge is not None and found.ended},
-        under=under,
     )
 
 
@@ -209,8 +220,9 @@ def _number(value: float) -> float | None:
 def _content(made: Tuned) -> dict[str, object]:
     """The content of the file; of the recipes of methods only what was drawn."""
     content: dict[str, Any] = made.model_dump(mode="json")
-    for label, choice in made.methods.items():
-        content["methods"][label]["recipe"] = choice.recipe.model_dump(
-            exclude_none=True, exclude_defaults=True
-        )
+    for label, chosen in made.methods.items():
+        for place, choice in chosen.at.items():
+            content["methods"][label]["at"][place]["recipe"] = choice.recipe.model_dump(
+                exclude_none=True, exclude_defaults=True
+            )
     return content

@@ -21,7 +21,7 @@ def own_recipes(suite: Suite) -> dict[str, str]:
     every = _parts(suite.recipe)
     found = {}
     for label in entries_of(suite):
-        own = _parts(suite.recipe_of(label))
+        own = _parts_of(suite, label)
         if other := [part for key, part in own.items() if part != every.get(key)]:
             found[label] = ", ".join(other)
     return found
@@ -33,7 +33,7 @@ def note(suite: Suite) -> str:
     if suite.tuned is None and not own:
         return ""
     every = _parts(suite.recipe)
-    others = [_parts(suite.recipe_of(label)) for label in own]
+    others = [_parts_of(suite, label) for label in own]
     differing = {key for key, part in every.items() if any(other.get(key) != part for other in others)}
     shown = differing | values_of(suite.recipe).keys()
     common = ", ".join(part for key, part in every.items() if key in shown)
@@ -42,12 +42,24 @@ def note(suite: Suite) -> str:
         origin = (
             f"These values were chosen on held-out {task_of(suite).inputs} "
             f"(config/tuned/{suite.tuned}.yaml), with as many trials for each method."
+            f"{suite.places_note}"
         )
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.
         if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
             origin += f" Not tuned, with the recipe of the suite: {', '.join(untuned)}."
     which = "where it differs from that of the suite" if own else "of all methods that of the suite"
     return f"Recipe: {which} ({common}). {origin}"
+
+
+def _parts_of(suite: Suite, label: str) -> dict[str, str]:
+    """The same of a method; `lr 0.05 to 0.1` if a tuning has chosen other values in other places."""
+    recipes = [place.recipe_of(label) for place in suite.everywhere()]
+    parts = _parts(recipes[0])
+    for key in values_of(recipes[0]):
+        values = [values_of(recipe)[key] for recipe in recipes]
+        if min(values) < max(values):
+            parts[key] = f"{key} {min(values):g} to {max(values):g}"
+    return parts
 
 
 def _parts(recipe: Recipe) -> dict[str, str]:
