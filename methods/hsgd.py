@@ -43,7 +43,11 @@ class Method(thinwire.Method):
         thinwire.InTheLimit(
             {"gradients": "bfloat16", "nodes": 2}, tolerance=0.002, reason="means between nodes have 16 bits"
         ),
+        thinwire.InTheLimit(
+            {"gradients": "float16", "nodes": 2}, tolerance=0.002, reason="means between nodes have 16 bits"
+        ),
     ]
+    tuned_as_ssgd = True
 
     provenance = (
         thinwire.Part("two levels, the first in shared memory", "certain", "the abstract"),

@@ -32,6 +32,7 @@ class Method(thinwire.Method):
         {"pipelined": False, "servers": "one", "nodes": 2},
     ]
     ablations = [{"pipelined": False}]
+    tuned_as_ssgd = True
 
     provenance = (
         thinwire.Part("gradients pushed, weights pulled", "certain", "Li et al."),

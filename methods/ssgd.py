@@ -28,7 +28,15 @@ from thinwire.codecs import precision
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [{}, {"bucket_mb": 0.001}, {"nodes": 2}, {"overlap": False, "bucket_mb": 0.001}]
+    equals_ssgd = [
+        {},
+        {"bucket_mb": 0.001},
+        {"nodes": 2},
+        {"overlap": False, "bucket_mb": 0.001},
+        thinwire.InTheLimit({"gradients": "bfloat16"}, tolerance=0.005, reason="gradients have 16 bits"),
+        thinwire.InTheLimit({"gradients": "float16"}, tolerance=0.005, reason="gradients have 16 bits"),
+    ]
+    tuned_as_ssgd = True
     ablations = [{"overlap": False}]
 
     provenance = (

@@ -44,6 +44,7 @@ _LITERALS = {
     "ablations": _Literal(("method",), list[dict[str, Any]], '[{"momentum": "drop"}]'),
     "prepares_from_models": _Literal(("method",), tuple[str, ...], '("cnn", "lenet")'),
     "prepares_for_any_epochs": _Literal(("method",), StrictBool, "True"),
+    "tuned_as_ssgd": _Literal(("method",), StrictBool, "True"),
     "tunes": _Literal(("method",), dict[str, Any], '{"clip": (0.1, 10.0)}'),
 }
 

@@ -12,6 +12,7 @@ import ast
 import math
 import random
 import time
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
@@ -151,6 +152,7 @@ def test_resumes_to_the_same_bits(subject, stop, tmp_path):
 
 def test_equals_ssgd_with_the_options_it_declares(subject, note):
     """In double precision, with momentum, weight decay, batch norm, dropout and a changing rate."""
+    require_proof(subject.method)
     if not subject.method.equals_ssgd:
         pytest.skip("declares no options under which it is SSGD")
     for entry in subject.method.equals_ssgd:
@@ -186,6 +188,20 @@ def test_equals_ssgd_with_the_options_it_declares(subject, note):
                 f"{limit.options}: SSGD changes no weight by more than {moves:.2g}, so a tolerance of "
                 f"{limit.tolerance:g} says little: at most a tenth of that"
             )
+
+
+def require_proof(method):
+    """A method that is tuned as SSGD declares that it is SSGD, also with each value of a listed choice."""
+    if not method.tuned_as_ssgd:
+        return
+    proved = [dict(e.options if isinstance(e, InTheLimit) else e) for e in method.equals_ssgd]
+    for wanted in ({}, {"nodes": 2}):
+        assert wanted in proved, f"tuned_as_ssgd: equals_ssgd needs the entry {wanted}"
+    for name, kind in get_type_hints(method.Config).items():
+        values = (True, False) if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+        for value in values:
+            shown = value == getattr(method.Config(), name) or any(e.get(name) == value for e in proved)
+            assert shown, f"tuned_as_ssgd: equals_ssgd needs an entry with {name}: {value!r}"
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])

@@ -93,6 +93,13 @@ BUGS = {
             def sync_gradients(self):
                 self.run.world.mean(self.run.gradients).wait()
             """,
+        "is tuned as SSGD, which it does not show on two nodes": """
+            equals_ssgd = [{}]
+            tuned_as_ssgd = True
+
+            def sync_gradients(self):
+                self.run.world.mean(self.run.gradients).wait()
+            """,
         "further from SSGD than its tolerance": """
             equals_ssgd = [thinwire.InTheLimit({}, tolerance=1e-9, reason="it sends 16 bits")]
 

@@ -207,6 +207,19 @@ def test_a_method_that_is_new_has_the_recipe_of_the_suite_until_it_is_tuned(file
     assert found["ps_sgd"] == 0.1 != found["ssgd"]
 
 
+def test_a_method_that_computes_what_ssgd_does_is_not_tuned_and_takes_its_values(files, choices):
+    wanted = {"leave_out": [name for name in LEAVE_OUT if name != "ps_sgd"]}
+    files(wanted)
+    assert "ps_sgd" not in {label for label, _ in tried()}
+    made = choices().methods["ps_sgd"]
+    assert (made.inherits, made.at) == ("ssgd", {})
+    files(wanted | {"tuned": "base"})
+    found = {cell.method.label: cell.recipe for cell in expand.cells("base")}
+    assert found["ps_sgd"] == found["ssgd"] != suite.load("base").recipe
+    files(wanted | {"tuned": "base", "methods.ps_sgd": {"recipe": {"optimizer": {"lr": 0.3}}}})
+    assert "methods.ps_sgd: it sets lr, which" in message(suite.load, "base")
+
+
 def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, monkeypatch):
     assert "base.yaml is missing: `snakemake --config tune=base` makes it" in message(tuned.read, "base")
     choices()

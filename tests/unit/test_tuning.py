@@ -11,6 +11,8 @@ from tests.unit.tuning_base import tried
 from thinwire import plugins
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand, suite
+from thinwire.config.entries import heirs
+from thinwire.config.entry_schema import Entry
 from thinwire.config.tuning_space import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
 from thinwire.report import tuning_choice
@@ -75,6 +77,19 @@ def test_an_option_is_drawn_if_the_method_names_it_and_the_suite_does_not_set_it
     assert all(0.5 <= kappa <= 2 for kappa in kappas[1:])
     assert {found["hylo_mean", trial].method.options["kappa"] for trial in range(4)} == {1.0}
     assert found["hylo", 2].method.options["conv_threshold"] == 64
+
+
+def test_methods_that_compute_what_ssgd_does_take_its_choices():
+    entries = {
+        "ssgd": Entry(),
+        "ssgd_bf16": Entry(use="ssgd", options={"gradients": "bfloat16"}),
+        "ps_sgd": Entry(),
+        "long": Entry(use="hsgd", epochs=9),
+        "long_ps": Entry(use="ps_sgd", epochs=9),
+        "top_k": Entry(),
+        "unknown": Entry(),
+    }
+    assert heirs(entries) == {"ssgd_bf16": "ssgd", "ps_sgd": "ssgd", "long_ps": "long"}
 
 
 WRONG = """

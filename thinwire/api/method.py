@@ -155,6 +155,13 @@ class Method:
     Write a literal here, too.
     """
 
+    tuned_as_ssgd: ClassVar[bool] = False
+    """Does the method compute what SSGD computes, whatever its options? Then a tuning gives it SSGD's values.
+
+    The entries of `equals_ssgd` must prove it: the defaults on one node and on two, and each value of each
+    option that has a list of values. Write a literal here, too.
+    """
+
     Config: ClassVar[type[Any]] = NoOptions
     """The options, a dataclass: each has a type, a default and a comment that says what it is."""
 

@@ -131,6 +131,8 @@ def tuned_main(arguments: Namespace) -> int:
     tables = [tuning_choice.trials(tuning_choice.at_place(runs, place)) for place in places]
     tuning_choice.write_figure(tables, folder, task, baselines(suite))
     for label, chosen in made.methods.items():
+        if chosen.inherits is not None:
+            print(f"{label}: as {chosen.inherits}, because it computes the same")
         for place, choice in chosen.at.items():
             which = label if len(places) == 1 else f"{label}, {place}"
             print(_line(which, choice, task))

@@ -1,6 +1,6 @@
 """The entries of a suite's methods: which there are, which are ablations, and which baselines."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from thinwire import plugins
 from thinwire.config.entry_schema import EVERY, Entry
@@ -42,6 +42,24 @@ def ablation(label: str, entry: Entry) -> dict[str, object] | None:
     plugin = plugins.find("method").get(entry.use or label)
     declared = (plugin.literal("ablations") if plugin else None) or []
     return next((options for options in declared if options.items() <= entry.options.items()), None)
+
+
+def heirs(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """The labels that take what a tuning chooses for another one, which computes the same, with that label.
+
+    They are of methods with the attribute `tuned_as_ssgd`, and differ in their options only. The first of
+    each kind is tuned. This does not run the methods' code.
+    """
+    there, first = plugins.find("method"), dict[str, str]()
+    found = {}
+    for label, entry in entries.items():
+        plugin = there.get(entry.use or label)
+        if plugin is None or not plugin.literal("tuned_as_ssgd"):
+            continue
+        trained = str(entry.model_dump(exclude={"use", "options", "prepare_from"}))
+        if first.setdefault(trained, label) != label:
+            found[label] = first[trained]
+    return found
 
 
 def baselines(suite: Suite) -> list[str]:

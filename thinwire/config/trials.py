@@ -8,7 +8,7 @@ from thinwire.base import seeds
 from thinwire.base.errors import Problems
 from thinwire.base.names import nearest
 from thinwire.base.options import problems
-from thinwire.config.entries import entries_of
+from thinwire.config.entries import entries_of, heirs
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
@@ -74,14 +74,18 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     entries = entries_of(suite)
     if found := _problems(suite, tuning, entries):
         raise Problems(show(path_of(name)), found)
+    inheriting = heirs(entries)
     drawn = points(suite.seed, tuning.trials - 1, len(tuning.space.ranges) + MOST_OPTIONS)
     methods = {
         trial_label(label, trial): made
         for label, entry in entries.items()
+        if label not in inheriting
         for trial, made in enumerate(entries_of_trials(label, entry, tuning, drawn))
     }
+    left_out = suite.leave_out
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
+        left_out = [*suite.leave_out, *(entries[label].use or label for label in inheriting)]
     no_trials = {"tuned", "transport", "backend", "nccl", "cluster", "simulate", "track", "claim"}
     kept = suite.model_dump(exclude_unset=True, exclude=no_trials)
     content = kept | {
@@ -91,6 +95,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
         "datasets": {label: suite.datasets[label] for label in tuning.datasets},
         "models": {label: suite.models[label] for label in tuning.models},
         "methods": methods,
+        "leave_out": list(dict.fromkeys(left_out)),
         "workers": tuning.workers,
         "baseline": trial_label(suite.baseline, 0),
         "evaluate_on": tuning.evaluate_on,

@@ -72,8 +72,13 @@ class Choice(Strict):
 class Chosen(Strict):
     """What was chosen for a method."""
 
-    at: dict[str, Choice] = Field(description="by place: `digits/cnn/w4`, or `everywhere`")
+    inherits: str | None = Field(default=None, description="the label whose choices it takes")
+    at: dict[str, Choice] = Field(default={}, description="by place: `digits/cnn/w4`, or `everywhere`")
     under: Under
+
+    @model_serializer(mode="wrap")
+    def _its_own_or_inherited(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {key: value for key, value in dump(self).items() if value or key == "under"}
 
 
 class Cost(Strict):
@@ -93,6 +98,11 @@ class Tuned(Strict):
     trials_sha256: str = Field(description="of the file with the record of all trials")
     cost: Cost
     methods: dict[str, Chosen]
+
+    def choices(self, label: str) -> dict[str, Choice]:
+        """The choices for a method by place, its own or those that it inherits."""
+        chosen = self.methods[label]
+        return chosen.at if chosen.inherits is None else self.methods[chosen.inherits].at
 
     @property
     def digest(self) -> str:
@@ -153,7 +163,7 @@ def with_tuned(suite: Suite, file: Path) -> Suite:
     tuning = tuning_space.read(suite.tuned)
 
     def entry_at(label: str, dataset: str, model: str, size: Size) -> Entry:
-        entry, at = entries[label], tuned.methods[label].at
+        entry, at = entries[label], tuned.choices(label)
         drawn = {place: Drawn(choice.recipe.values, choice.options) for place, choice in at.items()}
         here = drawn_at(tuning, drawn, dataset, model, size)
         # All numbers of workers share a preparation, which depends on the options.
@@ -216,7 +226,8 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
             continue
         chosen = tuned.methods[label]
         now, then = under(label, entry).model_dump(), chosen.under.model_dump()
-        drawn = dict.fromkeys(key for choice in chosen.at.values() for key in choice.recipe.values)
+        at = tuned.choices(label).values()
+        drawn = dict.fromkeys(key for choice in at for key in choice.recipe.values)
         if twice := [key for key in drawn if entry.sets(key)]:
             keys = " and ".join(twice)
             found.append(f"methods.{label}: it sets {keys}, which {where} has chosen: remove it here")

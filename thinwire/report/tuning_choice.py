@@ -15,7 +15,7 @@ from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
-from thinwire.config.entries import entries_of
+from thinwire.config.entries import entries_of, heirs
 from thinwire.config.expand import cells
 from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX, of_trial_label
@@ -158,7 +158,8 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
         runs: of all trials, as `runs_of_trials` gives them.
     """
     suite, tuning = suites.read(suites.path_of(name)), tuning_space.read(name)
-    task = task_of(suite)
+    task, entries = task_of(suite), entries_of(suite)
+    inherited = heirs(entries)
     trials_path = tuned.trials_path(name)
     write_text(trials_path, runs.rename(columns=task.columns).to_csv(index=False))
     made = Tuned(
@@ -172,8 +173,10 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
             seconds=round(float(runs.seconds.sum()), 1),
         ),
         methods={
-            label: _chosen(label, tuned.under(label, entry), runs, tuning, task)
-            for label, entry in entries_of(suite).items()
+            label: Chosen(inherits=inherited[label], under=tuned.under(label, entry))
+            if label in inherited
+            else _chosen(label, tuned.under(label, entry), runs, tuning, task)
+            for label, entry in entries.items()
         },
     )
     head = _HEAD.format(command=tuned.command(name), trials=trials_path.name)
