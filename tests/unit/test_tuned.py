@@ -15,14 +15,16 @@ from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
 from thinwire.config import expand, suite, tuned, tuning_space
+from thinwire.config.trials import stages
 from thinwire.config.tuned_places import Drawn, drawn_at
 from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
 from thinwire.records import record
 from thinwire.records.result import Result, Seconds, Traffic
-from thinwire.report import tuning_choice
+from thinwire.report import tuning_choice, tuning_runs
 from thinwire.report.tables import about
+from thinwire.train.result_files import record_folder
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def choices(files, tmp_path, monkeypatch):
     best = 2
 
     def made_of(folder, cell):
-        method, trial = tuning_choice.of_trial_label(cell.method.label)
+        method, trial = tuning_runs.of_trial_label(cell.method.label)
         trial += cell.workers == 4
         result = Result(
             steps=20,
@@ -53,14 +55,21 @@ def choices(files, tmp_path, monkeypatch):
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
         return sound.made(cell, [], result=result, steps_per_epoch=5, **lost)
 
-    monkeypatch.setattr(tuning_choice, "record_of", made_of)
+    monkeypatch.setattr(tuning_runs, "record_of", made_of)
     of_file = digests.of_file
     monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
 
     def write(trial=2):
         nonlocal best
         best = trial
-        made = tuning_choice.write_tuned("base", tuning_choice.runs_of_trials("base", tmp_path))
+        for stage in stages("base"):
+            for cell in expand.cells(stage.name):
+                run = record_folder(tmp_path, cell) / record.RUN
+                run.parent.mkdir(parents=True, exist_ok=True)
+                run.touch()
+        runs, missing = tuning_runs.runs_of_trials("base", tmp_path)
+        assert missing == []
+        made = tuning_choice.write_tuned("base", runs)
         assert tuned.read("base") == made
         return made
 
@@ -144,6 +153,36 @@ def test_runs_on_all_numbers_of_workers_share_a_preparation_although_their_rates
     found = [cell for cell in expand.cells("base") if cell.method.label == "wnn" and cell.repetition == 0]
     assert len({cell.recipe.optimizer.lr for cell in found}) == 2
     assert len({cell.preparation_fingerprint for cell in found}) == 1
+
+
+def test_the_best_trials_run_again_and_the_best_of_all_their_runs_is_chosen(
+    files, choices, tmp_path, monkeypatch, capsys
+):
+    """With 2 of 4 finalists, trial 2 is the best at first, and diverges in the finals."""
+    files(tuning={"finalists": 2})
+    made_of = tuning_runs.record_of
+
+    def lost(folder, cell):
+        made = made_of(folder, cell)
+        again = cell.suite == "tuning/base/finals" and cell.method.label == "hylo-t02"
+        return made.model_copy(update={"status": "diverged"}) if again else made
+
+    monkeypatch.setattr(tuning_runs, "record_of", lost)
+    made = choices().methods
+    assert made["hylo"].at["digits/cnn/w2"].trial == 1
+    assert made["ssgd"].at["digits/cnn/w2"].trial == 2
+    assert made["top_k"].at["digits/cnn/w2"].trial == 0
+    rows = pd.read_csv(tmp_path / "config" / "tuned" / "base.csv").query("method == 'ssgd'")
+    runs = {trial: own.repetition.tolist() for trial, own in rows.groupby("trial")}
+    assert runs == {0: [0, 1], 1: [0, 1, 2, 3], 2: [0, 1, 2, 3], 3: [0, 1]}
+    seeds = [{c.seed for c in expand.cells(f"tuning/base{stage}")} for stage in ("", "/finals")]
+    assert len(seeds[0] | seeds[1]) == 4
+    # The finals cannot begin before all trials have ended, and a choice needs all of them.
+    for name in ("tuning/base/finals", "tuning/base"):
+        cell = next(c for c in expand.cells(name) if c.method.label == "hylo-t02")
+        (record_folder(tmp_path, cell) / record.RUN).unlink()
+        assert tuned_command.tuned_main(Namespace(suite="base", results=tmp_path)) == 1
+        assert f"1 are missing, the first {name}/{cell.path}" in capsys.readouterr().err
 
 
 def drawn_on(workers):

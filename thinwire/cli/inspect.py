@@ -13,6 +13,7 @@ from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.json_schemas import json_schema
+from thinwire.config.trials import PREFIX, Stage, is_finals, only_finalists, stages
 from thinwire.train.reuse import cell_states, counts
 
 
@@ -77,12 +78,16 @@ def cells_main(arguments: Namespace) -> int:
     if arguments.cost is not None:
         _print_cost(chosen, arguments.cost, arguments.results)
         return 0
+    chosen = only_finalists(chosen, arguments.results)
     states = cell_states(chosen, arguments.results)
-    width = max(len(of_suite.path) for of_suite in chosen)
+    width = max((len(of_suite.path) for of_suite in chosen), default=0)
     for of_suite, state in zip(chosen, states):
         shared = f"; prepared from {of_suite.preparation}" if of_suite.prepare_from is not None else ""
         print(f"{of_suite.path:{width}}  {state}{shared}")
     print(counts(states))
+    if arguments.suite.startswith(PREFIX) and not is_finals(arguments.suite):
+        for stage in stages(Stage.named(arguments.suite).of)[1:]:
+            print(f"The best of them run again: `thinwire cells {stage.name}` lists these runs.")
     return 0
 
 

@@ -28,6 +28,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import block, block_fingerprint, cell, require_as_planned, require_valid
 from thinwire.config.suite import load, path_of
+from thinwire.config.trials import only_finalists
 from thinwire.emulation.network import require_emulable
 from thinwire.launch import placement
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
@@ -268,4 +269,6 @@ def train_main(arguments: Namespace) -> int:
             f"--jobs {arguments.jobs}: the runs of {arguments.suite} are timed, one after the other"
         )
     results = arguments.results.absolute()
+    if not (cells := only_finalists(cells, results)):
+        return 0
     return train_block(cells, results, arguments.jobs, train, print_line, arguments.again)

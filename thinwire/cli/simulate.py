@@ -26,7 +26,8 @@ from thinwire.plugins import show
 from thinwire.report import times_report, tuning_choice
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import write_hsgd_ratio
-from thinwire.report.tuning_choice import runs_of_trials, write_tuned
+from thinwire.report.tuning_choice import write_runs, write_tuned
+from thinwire.report.tuning_runs import at_place, runs_of_trials, trials
 from thinwire.simulation import times_file
 from thinwire.simulation.questions import (
     LADDER,
@@ -122,13 +123,20 @@ def tuned_main(arguments: Namespace) -> int:
     """Choose from the trials of a tuning, and write the choice, its record and its figure."""
     name = arguments.suite
     require_valid(f"{PREFIX}{name}")
-    runs = runs_of_trials(name, arguments.results)
+    runs, missing = runs_of_trials(name, arguments.results)
+    if missing:
+        if len(runs):
+            write_runs(name, runs)
+        of = f"{len(runs)} runs of {PREFIX}{name} are there, and {len(missing)} are missing"
+        print(f"{of}, the first {missing[0]}: `{tuned.command(name)}` makes them", file=sys.stderr)
+        return 1
     made = write_tuned(name, runs)
     folder = arguments.results / "figures" / f"{PREFIX}{name}"
     suite = suites.read(suites.path_of(name))
     task = task_of(suite)
     places = tuning_space.read(name).places
-    tables = [tuning_choice.trials(tuning_choice.at_place(runs, place)) for place in places]
+    first = runs[runs.repetition < tuning_space.read(name).repetitions]
+    tables = [trials(at_place(first, place)) for place in places]
     tuning_choice.write_figure(tables, folder, task, baselines(suite))
     for label, chosen in made.methods.items():
         if chosen.inherits is not None:

@@ -81,9 +81,14 @@ class Cell:
         return "/".join((*labels, f"seed{self.repetition}"))
 
     @property
+    def place(self) -> str:
+        """What it has in common with its cells of other methods and repetitions."""
+        return "/".join((self.dataset, self.model.label, self.size_label))
+
+    @property
     def block(self) -> str:
         """The path of its block: the cells that differ only in their method, and are measured together."""
-        return "/".join((self.dataset, self.model.label, self.size_label, f"seed{self.repetition}"))
+        return f"{self.place}/seed{self.repetition}"
 
     @property
     def has_ranks(self) -> bool:

@@ -8,7 +8,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
 from thinwire.config import track_entries, tuning_space, yaml_file
 from thinwire.config.suite_schema import Suite
-from thinwire.config.trials import PREFIX, suite_of_trials
+from thinwire.config.trials import PREFIX, Stage, suite_of_trials
 from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
@@ -35,9 +35,9 @@ def load(name: str) -> Suite:
     """
     require_suite_name(name)
     if name.startswith(PREFIX):
-        tuned = name.removeprefix(PREFIX)
-        tuning = tuning_space.read(tuned)
-        return suite_of_trials(name, _named(tuned), tuning)
+        stage = Stage.named(name)
+        tuning = tuning_space.read(stage.of)
+        return suite_of_trials(stage, _named(stage.of), tuning)
     suite = _named(name)
     suite = suite if suite.tuned is None else with_tuned(suite, path_of(name))
     return suite if suite.track is None else track_entries.with_own(suite)

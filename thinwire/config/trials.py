@@ -1,17 +1,21 @@
 """The trials of a tuning, as a suite."""
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from thinwire.base import seeds
-from thinwire.base.errors import Problems
+from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
 from thinwire.base.options import problems
+from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, heirs
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
-from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
+from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, read, tunes
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.plugins import show
 
@@ -50,6 +54,64 @@ def entries_of_trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list
 PREFIX = "tuning/"
 
 
+_FINALS = "/finals"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the runs of a suite of trials are for; its name says it, as `tuning/laptop/finals`."""
+
+    of: str
+    """The suite that is tuned."""
+    finals: bool = False
+    """Are they the further runs of the best trials?"""
+
+    @property
+    def name(self) -> str:
+        """The name of the suite of trials."""
+        return PREFIX + self.of + (_FINALS if self.finals else "")
+
+    @classmethod
+    def named(cls, name: str) -> "Stage":
+        """The stage with this name."""
+        of = name.removeprefix(PREFIX)
+        return cls(of.removesuffix(_FINALS), of.endswith(_FINALS))
+
+
+def stages(suite: str) -> list[Stage]:
+    """The stages of the tuning of a suite, in their order."""
+    two = read(suite).finalists is not None
+    return [Stage(suite), *([Stage(suite, finals=True)] if two else [])]
+
+
+def is_finals(suite: str) -> bool:
+    """Has a suite the further runs of the best trials? It has cells for all, until these are known."""
+    return suite.startswith(PREFIX) and Stage.named(suite).finals
+
+
+def finalists_path(results: Path, suite: str) -> Path:
+    """The file with the finalists of the tuning of a suite."""
+    return results / "finalists" / f"{suite}.json"
+
+
+def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
+    """These cells without those of finals whose trials are none of the best.
+
+    Raises:
+        UserError: nobody knows yet which trials are the best.
+    """
+    best: dict[str, Mapping[str, Collection[str]]] = {}
+    for suite in {cell.suite for cell in cells if is_finals(cell.suite)}:
+        path = finalists_path(results, Stage.named(suite).of)
+        if not path.exists():
+            raise UserError(
+                f"{suite}: the best trials are not known before all have ended; `thinwire tuned "
+                f"{Stage.named(suite).of}` says what is missing"
+            )
+        best[suite] = json.loads(path.read_text(encoding="utf-8"))[suite]
+    return [c for c in cells if c.suite not in best or c.method.label in best[c.suite][c.place]]
+
+
 def trial_label(method: str, trial: int) -> str:
     """The label of a trial."""
     return f"{method}-t{trial:02d}"
@@ -61,19 +123,19 @@ def of_trial_label(label: str) -> tuple[str, int]:
     return method, int(trial)
 
 
-def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
+def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
     """The suite of the trials of a suite.
 
     The first trial of each method has the suite's own recipe. The others draw what the tuning declares, at
     the same points for all methods. Seeds are derived from another seed than the suite's, so that no number
-    of repetitions makes the two share a run.
+    of repetitions makes the two share a run; those of the finals, too.
 
     Raises:
         UserError: the tuning does not fit the suite; one message lists why.
     """
     entries = entries_of(suite)
     if found := _problems(suite, tuning, entries):
-        raise Problems(show(path_of(name)), found)
+        raise Problems(show(path_of(stage.of)), found)
     inheriting = heirs(entries)
     drawn = points(suite.seed, tuning.trials - 1, len(tuning.space.ranges) + MOST_OPTIONS)
     methods = {
@@ -90,7 +152,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     kept = suite.model_dump(exclude_unset=True, exclude=no_trials)
     content = kept | {
         "title": tuning.title,
-        "seed": seeds.derive(suite.seed, "tuning"),
+        "seed": seeds.derive(suite.seed, "tuning", *(["finals"] if stage.finals else [])),
         "repetitions": tuning.repetitions,
         "datasets": {label: suite.datasets[label] for label in tuning.datasets},
         "models": {label: suite.models[label] for label in tuning.models},
@@ -103,7 +165,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     try:
         return Suite.model_validate(content)
     except ValidationError as error:
-        raise Problems(show(path_of(name)), problems(error)) from None
+        raise Problems(show(path_of(stage.of)), problems(error)) from None
 
 
 def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[str]:

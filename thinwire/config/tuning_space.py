@@ -101,6 +101,12 @@ class Tuning(Strict):
         ge=2, le=MOST_TRIALS, description="for each method; the first one has the suite's own recipe"
     )
     repetitions: int = Field(ge=1, description="runs of each trial, with different seeds")
+    finalists: int | None = Field(
+        default=None,
+        ge=1,
+        description="so many of the best trials run `repetitions` times again, and one of them is chosen; "
+        "default: none",
+    )
     datasets: Labels = Field(min_length=1, description="labels of the suite")
     models: Labels = Field(min_length=1, description="labels of the suite")
     workers: Sizes = Field(description="as in the suite, and among those of the suite")
@@ -119,10 +125,17 @@ class Tuning(Strict):
             raise ValueError("one run cannot tell a good trial from a lucky one: take at least 2 for each")
         return repetitions
 
+    @model_validator(mode="after")
+    def _has_finalists(self) -> "Tuning":
+        if self.finalists is not None and self.finalists >= self.trials:
+            raise ValueError(f"finalists: of {self.trials} trials, {self.finalists} leave none out")
+        return self
+
     @property
     def digest(self) -> str:
         """A digest of everything but the title, and of keys that came later only where they are set."""
-        later = {key for key in ("choose",) if getattr(self, key) == type(self).model_fields[key].default}
+        fields = type(self).model_fields
+        later = {key for key in ("choose", "finalists") if getattr(self, key) == fields[key].default}
         return digests.of_identity(self.model_dump(mode="json", exclude={"title"} | later))
 
     @property

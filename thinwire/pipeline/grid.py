@@ -25,7 +25,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.trials import PREFIX
+from thinwire.config.trials import PREFIX, Stage, is_finals, stages
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
 from thinwire.pipeline.inputs import method_prepares, plugin_digest
@@ -35,6 +35,7 @@ from thinwire.records import record
 
 # Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.
 _VALID = Path(".snakemake/thinwire_valid")
+
 
 T = TypeVar("T")
 OfWildcards = Callable[[Any], T]
@@ -49,7 +50,7 @@ class Chosen:
     @property
     def tuned(self) -> list[str]:
         """The suites that are tuned, if tunings were chosen."""
-        return [name.removeprefix(PREFIX) for name in self.suites if name.startswith(PREFIX)]
+        return _unique([Stage.named(name).of for name in self.suites if name.startswith(PREFIX)])
 
     def place_of(self, dataset: Module) -> str:
         """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
@@ -88,7 +89,7 @@ def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
         better = wrong[0].removeprefix(PREFIX)
         raise UserError(f"{where('suites')} suites={wrong[0]}: give tune={better} instead")
     if "tune" in given:
-        suites = [f"{PREFIX}{name}" for name in _names(given["tune"])]
+        suites = [stage.name for name in _names(given["tune"]) for stage in stages(name)]
     data = Path(str(given["data"])) if "data" in given else None
     if data is not None and not data.is_dir():
         raise UserError(f"{where('data')} data={data}: there is no such folder")
@@ -129,20 +130,22 @@ class Grid:
         Raises:
             UserError: two suites mean different data sets by one label, or by two that differ in case only.
         """
-        self.cells = {f"{cell.suite}/{cell.path}": cell for cell in every}
+        self._every = every
+        # Which cells finals will have is known when the trials have ended.
+        self.cells = {f"{cell.suite}/{cell.path}": cell for cell in every if not is_finals(cell.suite)}
         # The cell that each preparation is made for. With a subset it need not be in the grid itself.
         self.preparations = {f"{cell.suite}/{cell.preparation}": cell.preparing for cell in every}
         self.blocks = blocks(every)
         self.datasets = _datasets([*every, *self.preparations.values()])
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
-        self.suites = _unique([cell.suite for cell in every])
+        self.suites = _unique([cell.suite for cell in self.cells.values()])
         self.whole = whole
 
     @property
     def shapes(self) -> list[Shape]:
         """The blocks by suite, data set and number of workers and nodes."""
-        return _shapes(self.cells.values(), lambda cell: cell.size_label)
+        return _shapes(self._every, lambda cell: cell.size_label)
 
     @property
     def shapes_of_preparations(self) -> list[Shape]:
@@ -156,7 +159,7 @@ class Grid:
 
     def cells_of(self, suite: str) -> list[Cell]:
         """The cells of a suite."""
-        return [cell for cell in self.cells.values() if cell.suite == suite]
+        return [cell for cell in self._every if cell.suite == suite]
 
     def gpus_here(self) -> int:
         """How many GPUs this machine has, if any cell needs one."""

@@ -1,4 +1,4 @@
-"""What a tuning chooses: its trials, its figure and its file."""
+"""What a tuning chooses: its figure and its file."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -14,94 +14,14 @@ from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
-from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, heirs
-from thinwire.config.expand import cells
 from thinwire.config.suite_task import task_of
-from thinwire.config.trials import PREFIX, of_trial_label
 from thinwire.config.tuned import Choice, Chosen, Cost, Tuned, Under
-from thinwire.config.tuning_space import EVERYWHERE, Range, Tuning, ranges
-from thinwire.config.yaml_file import Size
-from thinwire.optim.tunable import tunable, values_of
-from thinwire.records import record
-from thinwire.records.record import Record
+from thinwire.config.tuning_space import Range, Tuning, ranges
+from thinwire.optim.tunable import tunable
 from thinwire.report.figures import style
 from thinwire.report.figures.lines import line_look
-from thinwire.train.result_files import record_folder
-from thinwire.train.reuse import record_of
-
-
-def runs_of_trials(suite: str, results: Path) -> pd.DataFrame:
-    """All runs of the tuning of a suite; docs/tuning.md explains the columns.
-
-    Raises:
-        UserError: a record is missing, damaged or changed, or belongs to another state of the suite.
-    """
-    rows = []
-    for cell in cells(f"{PREFIX}{suite}"):
-        folder = record_folder(results, cell)
-        run = record_of(folder, cell)
-        rows.append(_row(cell, run) | {"run_sha256": digests.of_file(folder / record.RUN)})
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    rows.sort(key=lambda row: (methods.index(row["method"]), row["trial"]))
-    return pd.DataFrame(rows)
-
-
-def _row(cell: Cell, run: Record) -> dict[str, object]:
-    method, trial = of_trial_label(cell.method.label)
-    row: dict[str, object] = {
-        "method": method,
-        "trial": trial,
-        **{name: label for name, label in cell.labels.items() if name not in ("suite", "method")},
-        **values_of(cell.recipe),
-        **{f"option/{name}": value for name, value in cell.method.options.items()},
-        "status": run.status,
-        "reason": run.reason,
-        "fingerprint": run.fingerprint,
-    }
-    made = run.result
-    if made is None:
-        return row | dict.fromkeys(("tuned_score", "payload_bytes", "epochs", "seconds"), math.nan)
-    return row | {
-        "tuned_score": getattr(made, run.learns.test_column),
-        "payload_bytes": made.traffic.payload_push_bytes + made.traffic.payload_pull_bytes,
-        "epochs": made.steps / (run.steps_per_epoch or 1),
-        "seconds": made.seconds.train + made.seconds.eval,
-    }
-
-
-def trials(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row for each method and trial, in their order.
-
-    Columns: `method`, `trial`, `ended` (are all its runs done?), and the means over its runs,
-    `tuned_score` and `payload_bytes`. A trial has neither if one of its runs diverged, failed or was
-    skipped.
-    """
-    grouped = runs.groupby(["method", "trial"], sort=False)
-    table = grouped[["tuned_score", "payload_bytes"]].mean()
-    table["ended"] = grouped.status.agg(lambda status: bool((status == "done").all()))
-    # Rounded, because the order in which floats are added must not break a tie.
-    table = table.round(6)
-    table.loc[~table.ended, ["tuned_score", "payload_bytes"]] = math.nan
-    return table.reset_index()
-
-
-def best(of_method: pd.DataFrame, task: LearningTask) -> pd.Series:
-    """The best of the rows of one method in `trials`; the first one if no trial has ended."""
-    least_first = [not task.higher_is_better, True, True]
-    ordered = of_method.sort_values(
-        ["tuned_score", "payload_bytes", "trial"], ascending=least_first, na_position="last"
-    )
-    return ordered.iloc[0]
-
-
-def at_place(runs: pd.DataFrame, place: str) -> pd.DataFrame:
-    """The runs in one place of `Tuning.places`."""
-    if place == EVERYWHERE:
-        return runs
-    dataset, model, size = place.split("/")
-    labels = [Size(workers=w, nodes=n).label for w, n in zip(runs.workers, runs.nodes)]
-    return runs[(runs.dataset == dataset) & (runs.model == model) & (pd.Series(labels, runs.index) == size)]
+from thinwire.report.tuning_runs import at_place, best, eligible, trials
 
 
 def best_so_far(table: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
@@ -150,18 +70,24 @@ def write_figure(
 _HEAD = "# Written by `{command}`; docs/tuning.md explains it. The record of all trials is {trials}.\n"
 
 
+def write_runs(name: str, runs: pd.DataFrame) -> None:
+    """Write the runs of a tuning, all or those that are there, to `config/tuned/NAME.csv`."""
+    columns = task_of(suites.read(suites.path_of(name))).columns
+    write_text(tuned.trials_path(name), runs.rename(columns=columns).to_csv(index=False))
+
+
 def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
     """Choose for each method of a suite, and write `config/tuned/NAME.yaml` and `NAME.csv`.
 
     Args:
         name: of the suite.
-        runs: of all trials, as `runs_of_trials` gives them.
+        runs: all, as `runs_of_trials` gives them.
     """
     suite, tuning = suites.read(suites.path_of(name)), tuning_space.read(name)
     task, entries = task_of(suite), entries_of(suite)
     inherited = heirs(entries)
     trials_path = tuned.trials_path(name)
-    write_text(trials_path, runs.rename(columns=task.columns).to_csv(index=False))
+    write_runs(name, runs)
     made = Tuned(
         rules=RULES_VERSION,
         space=tuning.digest,
@@ -187,17 +113,17 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
 
 def _chosen(label: str, under: Under, runs: pd.DataFrame, tuning: Tuning, task: LearningTask) -> Chosen:
     """What is chosen for one method."""
-    own, space, drawn = runs[runs.method == label], tuning.space.ranges, ranges(under.tunes)
-    at = {place: _choice(at_place(own, place), space, drawn, task) for place in tuning.places}
+    own, drawn = runs[runs.method == label], ranges(under.tunes)
+    at = {place: _choice(at_place(own, place), tuning, drawn, task) for place in tuning.places}
     return Chosen(at=at, under=under)
 
 
 def _choice(
-    runs: pd.DataFrame, space: dict[str, Range], options_drawn: dict[str, Range], task: LearningTask
+    runs: pd.DataFrame, tuning: Tuning, options_drawn: dict[str, Range], task: LearningTask
 ) -> Choice:
     """The choice for one method in one place, from its runs there."""
-    of_method = trials(runs)
-    found = best(of_method, task)
+    space, of_method = tuning.space.ranges, trials(runs)
+    found = best(eligible(runs, tuning, task), task)
     first_run = runs[runs.trial == found.trial].iloc[0]
     drawn = options_drawn if found.trial > 0 else {}
     values = {key: float(first_run[key]) for key in space}

@@ -93,14 +93,10 @@ for shape in GRID.shapes:
         input:
             data="results/data/{dataset}/manifest.json",
             sources=GRID.of_block(shape.suite, inputs.files_of_block),
-            prepared=GRID.of_block(shape.suite, inputs.prepared_for_block),
+            prepared=finals.prepared_for(GRID, shape, checkpoints),
+            finalists=finals.needed_by(shape),
         output:
-            expand(
-                "results/runs/{suite}/{{dataset}}/{{model}}/{method}/{{size}}/{{seed}}/{file}",
-                suite=shape.suite,
-                method=GRID.methods_of(shape.suite),
-                file=[record.RUN, record.CURVE, record.TRAFFIC],
-            ),
+            finals.made_by(GRID, shape),
         log:
             f"results/logs/train/{shape.suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
         wildcard_constraints:
@@ -151,3 +147,4 @@ for shape in GRID.shapes:
                 # 130: a person pressed Ctrl-C, and needs no log.
                 " || {{ code=$?; [ $code = 130 ] || {{ tail -n 30 {log:q}; echo log: {log:q}; }} >&2; exit $code; }}"
             )
+            + finals.at_the_end(shape)

@@ -1,7 +1,27 @@
+# The best trials of a tuning, which run again if it has finals.
+checkpoint finalists:
+    input:
+        lambda wildcards: GRID.records(record.RUN, suite=f"tuning/{wildcards.tuned}"),
+    output:
+        "results/finalists/{tuned}.json",
+    log:
+        "results/logs/finalists/{tuned}.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        # 1: the finals are missing, and the log says so.
+        CALL.thinwire(
+            "tuned {wildcards.tuned:q} > {log:q} 2>&1 || [ -e {output:q} ] || {{ cat {log:q} >&2; exit 1; }}"
+        )
+
+
 # What a tuning has chosen, from the records of its trials, with its figure.
 rule tune:
     input:
         lambda wildcards: GRID.records(record.RUN, suite=f"tuning/{wildcards.tuned}"),
+        lambda wildcards: finals.finished(GRID, wildcards.tuned),
     output:
         # They are part of the project, and stay as they are if this fails.
         [update(path) for path in outputs.choices("{tuned}")],
