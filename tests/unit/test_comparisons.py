@@ -11,7 +11,7 @@ from tests.frames import CELL
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.publish.paper.values import text_of
 from thinwire.report.report_files import write_table
-from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups
+from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, noise_floor, speed_ups
 from thinwire.report.rows.to_target import profiles
 from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
 
@@ -72,6 +72,24 @@ def test_more_methods_in_a_table_need_more_evidence():
     assert alone.p_different_holm[0] < 0.05 < among.p_different_holm[0]
     assert alone.words[0] == "better by 0.12 points, but no effect of 0.3 points or more"
     assert among.words[0] == "no effect of 0.3 points or more"
+
+
+def test_a_difference_below_the_noise_floor_of_tuning_is_not_called_one():
+    scores = {"ssgd": 90, "again": 90.5, "near": 89.6, "heir": 89.6, "far": 89}
+    spread = {method: (0.0,) * 6 if method == "ssgd" else SPREAD for method in scores}
+    table = pd.DataFrame([run for m in scores for run in runs(m, around(scores[m], spread[m]))])
+    chance = noise_floor(table, "ssgd", "again", CLASSIFICATION)
+    assert chance == pytest.approx(0.5 + sum(SPREAD) / 6)
+    found = comparisons(table, "ssgd", CLASSIFICATION, chance, ["heir"]).set_index("method")
+    words_of = found.words.to_dict()
+    assert words_of["near"] == "inconclusive: within what tuning leaves to chance: 0.52 points"
+    assert found.verdict.to_dict() == {
+        "again": "inconclusive",
+        "near": "inconclusive",
+        "heir": "different",
+        "far": "different",
+    }
+    assert noise_floor(table, "ssgd", None, CLASSIFICATION) == 0
 
 
 def test_words_and_the_file_round_a_tie_alike(tmp_path):

@@ -15,7 +15,7 @@ from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
 from thinwire.config import expand, suite, tuned, tuning_space
-from thinwire.config.trials import stages
+from thinwire.config.entries import baselines
 from thinwire.config.tuned_places import Drawn, drawn_at
 from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import values_of
@@ -62,7 +62,7 @@ def choices(files, tmp_path, monkeypatch):
     def write(trial=2):
         nonlocal best
         best = trial
-        for stage in stages("base"):
+        for stage in suite.stages("base"):
             for cell in expand.cells(stage.name):
                 run = record_folder(tmp_path, cell) / record.RUN
                 run.parent.mkdir(parents=True, exist_ok=True)
@@ -183,6 +183,29 @@ def test_the_best_trials_run_again_and_the_best_of_all_their_runs_is_chosen(
         (record_folder(tmp_path, cell) / record.RUN).unlink()
         assert tuned_command.tuned_main(Namespace(suite="base", results=tmp_path)) == 1
         assert f"1 are missing, the first {name}/{cell.path}" in capsys.readouterr().err
+
+
+def test_the_baseline_is_tuned_again_with_other_draws_and_seeds(files, choices):
+    again = {"methods.ssgd": None, "methods.ssgd_again": {"use": "ssgd", "tuned_again": True}}
+    files(again, {"finalists": 2})
+    assert [stage.name for stage in suite.stages("base")] == [
+        "tuning/base",
+        "tuning/base/again",
+        "tuning/base/finals",
+        "tuning/base/again/finals",
+    ]
+    first, second = expand.cells("tuning/base"), expand.cells("tuning/base/again")
+    assert {cell.method.label for cell in second} == {f"ssgd_again-t0{trial}" for trial in range(4)}
+    assert not {cell.seed for cell in first} & {cell.seed for cell in second}
+    rates = [{c.recipe.optimizer.lr for c in cells if c.method.use == "ssgd"} for cells in (first, second)]
+    assert rates[0] & rates[1] == {0.1}
+    assert choices().methods["ssgd_again"].at["digits/cnn/w2"].trial == 2
+    files(again | {"tuned": "base"}, {"finalists": 2})
+    found = {cell.method.label: cell.recipe.optimizer.lr for cell in expand.cells("base")}
+    assert found["ssgd_again"] in rates[1] != found["ssgd"]
+    assert baselines(suite.load("base")) == ["ssgd"]
+    files(again | {"methods.ssgd_again": {"use": "ssgd", "tuned_again": True, "epochs": 9}})
+    assert "tuned_again repeats the baseline ssgd: give it its module and keys" in message(suite.load, "base")
 
 
 def drawn_on(workers):

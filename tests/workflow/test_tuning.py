@@ -106,10 +106,14 @@ def test_one_more_trial_runs_only_that_one(tuned):
 
 
 def test_the_best_trials_run_again_before_one_is_chosen(tuned):
+    suite = (tuned.folder / "config/small.yaml").read_text().replace("tuned: small\n", "")
+    again = "ssgd_again: {use: ssgd, tuned_again: true}, scaled:"
+    assert "scaled:" in suite
+    tuned.write("config/small.yaml", suite.replace("scaled:", again))
     tuned.write("config/tuning/small.yaml", TUNING.replace("TRIALS", "4") + "finalists: 1\n")
     answer = succeeded(tuned.snakemake(suite="tuning/small"))
     rows = pd.read_csv(tuned.folder / "config/tuned/small.csv")
-    for label in ("ssgd", "scaled"):
+    for label in ("ssgd", "ssgd_again", "scaled"):
         runs = rows[rows.method == label].groupby("trial").size()
         assert sorted(runs) == [2, 2, 2, 4]
         assert f"{label}: trial {runs.idxmax()}, accuracy" in answer.stdout

@@ -13,7 +13,8 @@ from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.json_schemas import json_schema
-from thinwire.config.trials import PREFIX, Stage, is_finals, only_finalists, stages
+from thinwire.config.suite import stages
+from thinwire.config.trials import PREFIX, Stage, only_finalists
 from thinwire.train.reuse import cell_states, counts
 
 
@@ -85,9 +86,11 @@ def cells_main(arguments: Namespace) -> int:
         shared = f"; prepared from {of_suite.preparation}" if of_suite.prepare_from is not None else ""
         print(f"{of_suite.path:{width}}  {state}{shared}")
     print(counts(states))
-    if arguments.suite.startswith(PREFIX) and not is_finals(arguments.suite):
-        for stage in stages(Stage.named(arguments.suite).of)[1:]:
-            print(f"The best of them run again: `thinwire cells {stage.name}` lists these runs.")
+    if arguments.suite.startswith(PREFIX):
+        own = Stage.named(arguments.suite)
+        for stage in stages(own.of):
+            if stage.finals and (stage.again, own.finals) == (own.again, False):
+                print(f"The best of them run again: `thinwire cells {stage.name}` lists these runs.")
     return 0
 
 

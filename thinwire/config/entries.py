@@ -54,7 +54,7 @@ def heirs(entries: Mapping[str, Entry]) -> dict[str, str]:
     found = {}
     for label, entry in entries.items():
         plugin = there.get(entry.use or label)
-        if plugin is None or not plugin.literal("tuned_as_ssgd"):
+        if plugin is None or entry.tuned_again or not plugin.literal("tuned_as_ssgd"):
             continue
         trained = str(entry.model_dump(exclude={"use", "options", "prepare_from"}))
         if first.setdefault(trained, label) != label:
@@ -62,16 +62,21 @@ def heirs(entries: Mapping[str, Entry]) -> dict[str, str]:
     return found
 
 
+def tuned_again(suite: Suite) -> str | None:
+    """The label of the baseline tuned with other seeds; None if the suite has none."""
+    return next((label for label, entry in suite.methods.items() if entry.tuned_again), None)
+
+
 def baselines(suite: Suite) -> list[str]:
     """The baseline and its variants: every label of the module that the baseline uses (ssgd, ssgd_bf16).
 
-    An ablation of that module is none of them.
+    An ablation of that module is none of them, nor is what is tuned again.
     """
     module_of = {label: entry.use or label for label, entry in suite.methods.items()}
     module = module_of.get(suite.baseline, suite.baseline)
     variants = [
         label
         for label, entry in suite.methods.items()
-        if module_of[label] == module and ablation(label, entry) is None
+        if module_of[label] == module and ablation(label, entry) is None and not entry.tuned_again
     ]
     return list(dict.fromkeys([suite.baseline, *variants]))

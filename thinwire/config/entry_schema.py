@@ -1,6 +1,6 @@
 """The entries of a suite: plug-ins with options, under labels."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -34,6 +34,7 @@ OF_METHODS = {
     "optimizer": "an optimizer belongs to a method, or to the recipe",
     "recipe": "a recipe belongs to a method, or to the suite",
     "prepare_from": "prepare_from belongs to a method",
+    "tuned_again": "tuned_again belongs to a method",
 }
 
 
@@ -86,6 +87,11 @@ class Entry(Strict):
     )
     prepare_from: PrepareFrom | None = Field(
         default=None, description="of a method: the cell whose preparation it uses; default: each its own"
+    )
+    tuned_again: Literal[True] | None = Field(
+        default=None,
+        description="of a method: it repeats the baseline, tuned with other seeds, which shows what tuning "
+        "leaves to chance",
     )
 
     @model_validator(mode="before")

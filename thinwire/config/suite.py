@@ -8,7 +8,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
 from thinwire.config import track_entries, tuning_space, yaml_file
 from thinwire.config.suite_schema import Suite
-from thinwire.config.trials import PREFIX, Stage, suite_of_trials
+from thinwire.config.trials import PREFIX, Stage, stages_of, suite_of_trials
 from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
@@ -41,6 +41,18 @@ def load(name: str) -> Suite:
     suite = _named(name)
     suite = suite if suite.tuned is None else with_tuned(suite, path_of(name))
     return suite if suite.track is None else track_entries.with_own(suite)
+
+
+def stages(name: str) -> list[Stage]:
+    """The stages of the tuning of a suite."""
+    return stages_of(name, _named(name), tuning_space.read(name))
+
+
+def stage_names(name: str) -> list[str]:
+    """The suites of all stages of the tuning that this suite begins; any other suite alone."""
+    if not name.startswith(PREFIX):
+        return [name]
+    return [stage.name for stage in stages(Stage.named(name).of)]
 
 
 def _named(name: str) -> Suite:

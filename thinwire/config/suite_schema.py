@@ -207,6 +207,7 @@ class Suite(Strict):
                 if entry.partition is not None:
                     raise ValueError(f"{kind}.{label}: a partition belongs to a data set, or to the recipe")
         for label in self.methods:
+            self._require_repeated(label)
             self._require_even_batch(label)
             for dataset in self.datasets:
                 self.recipe_of(label, dataset)
@@ -247,6 +248,19 @@ class Suite(Strict):
             except ValidationError as error:
                 raise ValueError(f"{path}: {problems(error)[0]}") from None
         return made
+
+    def _require_repeated(self, method: str) -> None:
+        """Require that a method that is tuned again is the baseline."""
+        entries = {self.baseline: Entry()} | self.methods
+        own, first = (
+            entries[label].model_copy(update={"use": entries[label].use or label, "tuned_again": None})
+            for label in (method, self.baseline)
+        )
+        if entries[method].tuned_again and own != first:
+            raise ValueError(
+                f"methods.{method}: tuned_again repeats the baseline {self.baseline}: give it its module "
+                "and keys"
+            )
 
     def _require_even_batch(self, method: str) -> None:
         """Require that the workers of every size share the batch of this method evenly."""

@@ -1,5 +1,6 @@
 """The trials of a tuning, as a suite."""
 
+import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,10 @@ from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
 from thinwire.base.options import problems
 from thinwire.config.cell import Cell
-from thinwire.config.entries import entries_of, heirs
+from thinwire.config.entries import entries_of, heirs, tuned_again
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
-from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, read, tunes
+from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.plugins import show
 
@@ -40,13 +41,14 @@ def entries_of_trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list
     """The entry of a method for each trial; the first trial tries what the suite has."""
     keys, options = tuning.space.ranges, ranges(tunes(label, entry))
     use = entry.use or label
-    yield entry.model_copy(update={"use": use})
+    entry = entry.model_copy(update={"use": use, "tuned_again": None})
+    yield entry
     own = entry.recipe.values if entry.recipe else {}
     for point in drawn:
         values = {key: range_.at(share) for (key, range_), share in zip(keys.items(), point)}
         of_options = {o: range_.at(s) for (o, range_), s in zip(options.items(), point[len(keys) :])}
         yield entry.model_copy(
-            update={"use": use, "options": entry.options | of_options, "recipe": tunable(own | values)}
+            update={"options": entry.options | of_options, "recipe": tunable(own | values)}
         )
 
 
@@ -54,7 +56,7 @@ def entries_of_trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list
 PREFIX = "tuning/"
 
 
-_FINALS = "/finals"
+_AGAIN, _FINALS = "/again", "/finals"
 
 
 @dataclass(frozen=True)
@@ -63,25 +65,29 @@ class Stage:
 
     of: str
     """The suite that is tuned."""
+    again: bool = False
+    """Are they of methods that are tuned again, with other seeds?"""
     finals: bool = False
     """Are they the further runs of the best trials?"""
 
     @property
     def name(self) -> str:
         """The name of the suite of trials."""
-        return PREFIX + self.of + (_FINALS if self.finals else "")
+        return PREFIX + self.of + _AGAIN * self.again + _FINALS * self.finals
 
     @classmethod
     def named(cls, name: str) -> "Stage":
         """The stage with this name."""
         of = name.removeprefix(PREFIX)
-        return cls(of.removesuffix(_FINALS), of.endswith(_FINALS))
+        trials = of.removesuffix(_FINALS)
+        return cls(trials.removesuffix(_AGAIN), trials.endswith(_AGAIN), of.endswith(_FINALS))
 
 
-def stages(suite: str) -> list[Stage]:
-    """The stages of the tuning of a suite, in their order."""
-    two = read(suite).finalists is not None
-    return [Stage(suite), *([Stage(suite, finals=True)] if two else [])]
+def stages_of(name: str, suite: Suite, tuning: Tuning) -> list[Stage]:
+    """The stages of the tuning of a suite, those of finals last."""
+    finals = (False,) if tuning.finalists is None else (False, True)
+    again = (False,) if tuned_again(suite) is None else (False, True)
+    return [Stage(name, *each) for each in sorted(itertools.product(again, finals), key=lambda e: e[1])]
 
 
 def is_finals(suite: str) -> bool:
@@ -108,7 +114,7 @@ def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
                 f"{suite}: the best trials are not known before all have ended; `thinwire tuned "
                 f"{Stage.named(suite).of}` says what is missing"
             )
-        best[suite] = json.loads(path.read_text(encoding="utf-8"))[suite]
+        best[suite] = json.loads(path.read_text(encoding="utf-8"))
     return [c for c in cells if c.suite not in best or c.method.label in best[c.suite][c.place]]
 
 
@@ -133,11 +139,14 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
     Raises:
         UserError: the tuning does not fit the suite; one message lists why.
     """
-    entries = entries_of(suite)
+    entries = {
+        label: entry for label, entry in entries_of(suite).items() if bool(entry.tuned_again) == stage.again
+    }
     if found := _problems(suite, tuning, entries):
         raise Problems(show(path_of(stage.of)), found)
     inheriting = heirs(entries)
-    drawn = points(suite.seed, tuning.trials - 1, len(tuning.space.ranges) + MOST_OPTIONS)
+    seed = seeds.derive(suite.seed, "tuning", "again") if stage.again else suite.seed
+    drawn = points(seed, tuning.trials - 1, len(tuning.space.ranges) + MOST_OPTIONS)
     methods = {
         trial_label(label, trial): made
         for label, entry in entries.items()
@@ -145,21 +154,23 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
         for trial, made in enumerate(entries_of_trials(label, entry, tuning, drawn))
     }
     left_out = suite.leave_out
-    if EVERY in suite.methods:
+    if EVERY in suite.methods and stage.again:
+        left_out = []
+    elif EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
         left_out = [*suite.leave_out, *(entries[label].use or label for label in inheriting)]
     no_trials = {"tuned", "transport", "backend", "nccl", "cluster", "simulate", "track", "claim"}
     kept = suite.model_dump(exclude_unset=True, exclude=no_trials)
     content = kept | {
         "title": tuning.title,
-        "seed": seeds.derive(suite.seed, "tuning", *(["finals"] if stage.finals else [])),
+        "seed": seeds.derive(seed, "tuning", *(["finals"] if stage.finals else [])),
         "repetitions": tuning.repetitions,
         "datasets": {label: suite.datasets[label] for label in tuning.datasets},
         "models": {label: suite.models[label] for label in tuning.models},
         "methods": methods,
         "leave_out": list(dict.fromkeys(left_out)),
         "workers": tuning.workers,
-        "baseline": trial_label(suite.baseline, 0),
+        "baseline": trial_label(next(iter(entries)), 0),
         "evaluate_on": tuning.evaluate_on,
     }
     try:

@@ -35,13 +35,14 @@ class Under(Strict):
     prefetch: bool | None = None
     optimizer: dict[str, object] | None = Field(default=None, description="as the entry has it")
     prepare_from: PrepareFrom | None = None
+    tuned_again: bool | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
 
     @model_serializer(mode="wrap")
     def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Entries without a key that came later keep the digest that they had before there was this key."""
-        later = ("batch", "reading", "prefetch", "optimizer", "prepare_from")
+        later = ("batch", "reading", "prefetch", "optimizer", "prepare_from", "tuned_again")
         return {key: value for key, value in dump(self).items() if key not in later or value is not None}
 
 
@@ -248,6 +249,7 @@ def under(label: str, entry: Entry) -> Under:
         prefetch=entry.prefetch,
         optimizer=entry.optimizer.model_dump(exclude_unset=True) if entry.optimizer else None,
         prepare_from=entry.prepare_from,
+        tuned_again=entry.tuned_again,
         recipe=entry.recipe.values if entry.recipe else {},
         tunes=tunes(label, entry),
     )

@@ -24,8 +24,14 @@ def _mark(block: str) -> str:
 
 def finished(grid: Grid, tuned: str) -> list[str]:
     """The files that say that the finals of a tuning have ended, one for each block."""
-    suite = Stage(tuned, finals=True).name
-    return [_mark(path) for path, block in grid.blocks.items() if block[0].suite == suite]
+    of = {path: block[0].suite for path, block in grid.blocks.items() if is_finals(block[0].suite)}
+    return [_mark(path) for path, suite in of.items() if Stage.named(suite).of == tuned]
+
+
+def records_of_trials(grid: Grid, tuned: str) -> list[str]:
+    """The records of the first runs of all trials of a tuning."""
+    own = [suite for suite in grid.suites if Stage.named(suite).of == tuned]
+    return [path for suite in own for path in grid.records(record.RUN, suite=suite)]
 
 
 def made_by(grid: Grid, shape: Shape) -> list[str]:

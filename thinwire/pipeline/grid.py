@@ -25,7 +25,8 @@ from thinwire.config.cell import Cell
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.trials import PREFIX, Stage, is_finals, stages
+from thinwire.config.suite import stage_names
+from thinwire.config.trials import PREFIX, Stage, is_finals
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
 from thinwire.pipeline.inputs import method_prepares, plugin_digest
@@ -89,7 +90,7 @@ def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
         better = wrong[0].removeprefix(PREFIX)
         raise UserError(f"{where('suites')} suites={wrong[0]}: give tune={better} instead")
     if "tune" in given:
-        suites = [stage.name for name in _names(given["tune"]) for stage in stages(name)]
+        suites = [f"{PREFIX}{name}" for name in _names(given["tune"])]
     data = Path(str(given["data"])) if "data" in given else None
     if data is not None and not data.is_dir():
         raise UserError(f"{where('data')} data={data}: there is no such folder")
@@ -211,7 +212,7 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
     Raises:
         UserError: a suite is not valid, two of them contradict each other, or they do not have the subset.
     """
-    every = [cell for suite in suites for cell in cells(suite)]
+    every = [cell for suite in suites for stage in stage_names(suite) for cell in cells(stage)]
     wanted = subset.keep(every)
     if with_options:
         require_valid_options(suites, every)

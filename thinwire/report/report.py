@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from thinwire.base.learning import LearningTask
-from thinwire.config.entries import as_it_ran, baselines
+from thinwire.config.entries import as_it_ran, baselines, entries_of, heirs, tuned_again
 from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
@@ -21,6 +21,7 @@ from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
 from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.rows.times import headline
+from thinwire.report.statistics import words
 from thinwire.report.tables.about import About, subset_note
 from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
@@ -126,13 +127,19 @@ def report(suite: str, results: Path) -> list[str]:
     against = baselines(settings)
     folder = results / "tables" / suite
     curves = read_curves(results, suite, task)
-    compared = comparisons.comparisons(runs, settings.baseline, task)
+    again = tuned_again(settings)
+    chance = comparisons.noise_floor(runs, settings.baseline, again, task)
+    same = heirs(entries_of(settings))
+    compared = comparisons.comparisons(runs, settings.baseline, task, chance, same)
     needed = to_target.to_target(runs, curves, settings.baseline, task)
     simulated = simulated_file.read(results, suite)
     timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline, task))
     table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
-    write_tables(table, About.of(settings, subset), folder)
+    about = About.of(settings, subset)
+    if again is not None:
+        about = about._replace(chance=words.on_chance(chance, task.unit, settings.baseline, again))
+    write_tables(table, about, folder)
     for name, made in (("comparisons", compared), ("to_target", needed)):
         report_files.write_table(made, folder / f"{name}.csv", task)
     report_files.write_table(to_target.profiles(needed), folder / "profiles.csv")

@@ -16,11 +16,9 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.suite_task import task_of
 from thinwire.config.trials import (
-    Stage,
     finalists_path,
     of_trial_label,
     only_finalists,
-    stages,
     trial_label,
 )
 from thinwire.config.tuning_space import EVERYWHERE, Tuning
@@ -44,17 +42,19 @@ def runs_of_trials(suite: str, results: Path) -> tuple[pd.DataFrame, list[str]]:
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
     tuning = tuning_space.read(suite)
-    for stage in stages(suite):
-        if stage.finals:
-            if missing:
-                break
-            _write_finalists(stage, pd.DataFrame(rows), tuning, results)
-        for cell in only_finalists(cells(stage.name), results):
+    stages = suites.stages(suite)
+    for finals in (False, True):
+        wanted = [cell for stage in stages if stage.finals == finals for cell in cells(stage.name)]
+        if missing or not wanted:
+            break
+        if finals:
+            _write_finalists(suite, pd.DataFrame(rows), tuning, results)
+        for cell in only_finalists(wanted, results):
             folder = record_folder(results, cell)
             if not (folder / record.RUN).exists():
-                missing.append(f"{stage.name}/{cell.path}")
+                missing.append(f"{cell.suite}/{cell.path}")
                 continue
-            repetition = cell.repetition + tuning.repetitions * stage.finals
+            repetition = cell.repetition + tuning.repetitions * finals
             row = _row(cell, record_of(folder, cell)) | {"repetition": repetition}
             rows.append(row | {"run_sha256": digests.of_file(folder / record.RUN)})
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -62,10 +62,10 @@ def runs_of_trials(suite: str, results: Path) -> tuple[pd.DataFrame, list[str]]:
     return pd.DataFrame(rows), missing
 
 
-def _write_finalists(stage: Stage, runs: pd.DataFrame, tuning: Tuning, results: Path) -> None:
+def _write_finalists(suite: str, runs: pd.DataFrame, tuning: Tuning, results: Path) -> None:
     """Write the labels of the finalists in each place; a choice over all places has the same in each."""
     assert tuning.finalists is not None
-    task = task_of(suites.read(suites.path_of(stage.of)))
+    task = task_of(suites.read(suites.path_of(suite)))
     every = tuning.model_copy(update={"choose": "each"}).places
     found: dict[str, list[str]] = {place: [] for place in every}
     for place in tuning.places:
@@ -73,11 +73,10 @@ def _write_finalists(stage: Stage, runs: pd.DataFrame, tuning: Tuning, results: 
             best_of = [trial_label(str(method), t) for t in finalists(trials(own), tuning.finalists, task)]
             for each in every if place == EVERYWHERE else [place]:
                 found[each] += best_of
-    path = finalists_path(results, stage.of)
-    content = {stage.name: found}
+    path = finalists_path(results, suite)
     # A file that is written again is newer than the runs that follow from it, which would be made again.
-    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != content:
-        write_json(path, content)
+    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != found:
+        write_json(path, found)
 
 
 def _row(cell: Cell, run: Record) -> dict[str, object]:

@@ -1,7 +1,7 @@
 # The best trials of a tuning, which run again if it has finals.
 checkpoint finalists:
     input:
-        lambda wildcards: GRID.records(record.RUN, suite=f"tuning/{wildcards.tuned}"),
+        lambda wildcards: finals.records_of_trials(GRID, wildcards.tuned),
     output:
         "results/finalists/{tuned}.json",
     log:
@@ -20,7 +20,7 @@ checkpoint finalists:
 # What a tuning has chosen, from the records of its trials, with its figure.
 rule tune:
     input:
-        lambda wildcards: GRID.records(record.RUN, suite=f"tuning/{wildcards.tuned}"),
+        lambda wildcards: finals.records_of_trials(GRID, wildcards.tuned),
         lambda wildcards: finals.finished(GRID, wildcards.tuned),
     output:
         # They are part of the project, and stay as they are if this fails.

@@ -1,7 +1,7 @@
 """Methods beside their baseline: score and speed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,25 +14,43 @@ from thinwire.report.statistics.paired import Judged, compare, judge
 from thinwire.report.statistics.speed import TIMED, compare_speed
 
 # The columns that follow from a difference in scores.
-_OF_SCORES: dict[str, Callable[[Judged, Unit], object]] = {
-    "n": lambda judged, unit: judged.comparison.n,
-    "gain_mean": lambda judged, unit: judged.comparison.mean,
-    "gain_sd": lambda judged, unit: judged.comparison.sd,
-    "gain_low": lambda judged, unit: judged.comparison.low,
-    "gain_high": lambda judged, unit: judged.comparison.high,
-    "margin": lambda judged, unit: judged.comparison.margin,
-    "p_different": lambda judged, unit: judged.comparison.p_different,
-    "p_different_holm": lambda judged, unit: judged.p_different_holm,
-    "p_same": lambda judged, unit: judged.comparison.p_same,
-    "p_same_holm": lambda judged, unit: judged.p_same_holm,
-    "detectable": lambda judged, unit: judged.comparison.detectable,
-    "verdict": lambda judged, unit: words.on_score(judged, unit).verdict.value,
-    "words": lambda judged, unit: words.on_score(judged, unit).words,
+_OF_SCORES: dict[str, Callable[[Judged], object]] = {
+    "n": lambda judged: judged.comparison.n,
+    "gain_mean": lambda judged: judged.comparison.mean,
+    "gain_sd": lambda judged: judged.comparison.sd,
+    "gain_low": lambda judged: judged.comparison.low,
+    "gain_high": lambda judged: judged.comparison.high,
+    "margin": lambda judged: judged.comparison.margin,
+    "p_different": lambda judged: judged.comparison.p_different,
+    "p_different_holm": lambda judged: judged.p_different_holm,
+    "p_same": lambda judged: judged.comparison.p_same,
+    "p_same_holm": lambda judged: judged.p_same_holm,
+    "detectable": lambda judged: judged.comparison.detectable,
 }
-COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES)
+COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES, "verdict", "words")
 
 
-def comparisons(runs: pd.DataFrame, baseline: str, task: LearningTask) -> pd.DataFrame:
+def noise_floor(runs: pd.DataFrame, baseline: str, again: str | None, task: LearningTask) -> float:
+    """What tuning leaves to chance: the largest mean difference between the baseline and itself, tuned again.
+
+    Of all cells, in pairs; 0 if nothing was tuned again.
+    """
+    if again is None:
+        return 0.0
+    found = [
+        abs((_gains(here, again, task) - _gains(here, baseline, task)).mean())
+        for _, here in runs.groupby(BLOCK, sort=False)
+    ]
+    return max((size for size in found if not math.isnan(size)), default=0.0)
+
+
+def comparisons(
+    runs: pd.DataFrame,
+    baseline: str,
+    task: LearningTask,
+    chance: float = 0.0,
+    same_tuning: Collection[str] = (),
+) -> pd.DataFrame:
     """One row for each cell, kind and method, without the baseline itself, in the order of the runs.
 
     Pairs are runs with the same repetition that are done. The methods of one cell and kind are judged
@@ -42,6 +60,8 @@ def comparisons(runs: pd.DataFrame, baseline: str, task: LearningTask) -> pd.Dat
         runs: one row for each run.
         baseline: label of the method to compare with.
         task: what the runs learn.
+        chance: as `noise_floor` gives it.
+        same_tuning: methods that have the baseline's tuning, so that chance in it changes no difference.
     """
     ran = runs[runs.status != "skipped"]
     rows: list[dict[str, object]] = []
@@ -53,10 +73,20 @@ def comparisons(runs: pd.DataFrame, baseline: str, task: LearningTask) -> pd.Dat
             [compare(_gains(here, method, task), theirs, task.margin, least) for method in methods]
         )
         rows += [
-            {**names, "method": method, **{name: of(judged, task.unit) for name, of in _OF_SCORES.items()}}
+            {
+                **names,
+                "method": method,
+                **{name: of(judged) for name, of in _OF_SCORES.items()},
+                **_decided(judged, task.unit, 0.0 if method in same_tuning else chance),
+            }
             for method, judged in zip(methods, family)
         ]
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def _decided(judged: Judged, unit: Unit, chance: float) -> dict[str, str]:
+    verdict, said = words.on_score(judged, unit, chance)
+    return {"verdict": verdict.value, "words": said}
 
 
 def resolution(runs: pd.DataFrame, task: LearningTask) -> float:

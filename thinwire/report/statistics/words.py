@@ -25,11 +25,19 @@ class Answer(NamedTuple):
     words: str
 
 
-def on_score(judged: Judged, unit: Unit) -> Decision:
-    """About the method's score beside the baseline's; positive differences favour the method."""
+def on_score(judged: Judged, unit: Unit, chance: float = 0.0) -> Decision:
+    """About the method's score beside the baseline's; positive differences favour the method.
+
+    Args:
+        judged: differences in scores.
+        unit: of the scores.
+        chance: the noise floor of tuning; a difference of at most this size is not called one.
+    """
     difference = judged.comparison
     if difference.n < FEWEST_PAIRS:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
+    if judged.differs and chance and abs(difference.mean) <= chance:
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_left_to_chance(chance, unit)))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
@@ -108,6 +116,18 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
     if percent:
         return Answer(None, f"the reduction may be below or above {percent:g} %")
     return Answer(None, _factor_found(difference))
+
+
+def on_chance(chance: float, unit: Unit, baseline: str, again: str) -> str:
+    """About the noise floor of tuning: how far the baseline and itself, tuned again, are apart."""
+    return (
+        f"Tuning leaves {_size(chance, unit)} to chance: the largest mean difference between {again} and "
+        f"{baseline}, which are one method, tuned twice. No smaller one is called a difference."
+    )
+
+
+def _left_to_chance(chance: float, unit: Unit) -> str:
+    return f"within what tuning leaves to chance: {_size(chance, unit)}"
 
 
 def _side(difference: Comparison, unit: Unit) -> str:
