@@ -19,12 +19,13 @@ from thinwire.config import expand, suite
 from thinwire.data.batches import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
-from thinwire.report import report_files, tuning_choice
+from thinwire.report import report_files, tuning_choice, tuning_runs
 from thinwire.report.figures.score_points import pareto
 from thinwire.report.rows import quantities
 from thinwire.report.rows.collect import with_engine_names
 from thinwire.report.rows.comparisons import comparisons
 from thinwire.report.rows.to_target import to_target
+from thinwire.report.statistics import words
 from thinwire.report.tables import write
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import with_comparisons, with_times
@@ -149,10 +150,10 @@ def test_the_pareto_front_has_the_fewest_bits():
 
 def test_the_best_trial_has_the_fewest_bits():
     rows = [("m", trial, bits, 1, "done") for trial, bits in enumerate((3.0, 2.5, 2.8))]
-    table = tuning_choice.trials(
+    table = tuning_runs.trials(
         pd.DataFrame(rows, columns=["method", "trial", "tuned_score", "payload_bytes", "status"])
     )
-    assert tuning_choice.best(table, NEXT_CHARACTER).trial == 1
+    assert tuning_runs.best(table, NEXT_CHARACTER).trial == 1
     assert list(tuning_choice.best_so_far(table, NEXT_CHARACTER).best_score) == [3.0, 2.5, 2.5]
 
 
@@ -160,13 +161,15 @@ def test_no_table_of_a_text_says_accuracy(tmp_path):
     frame = runs(ssgd=SSGD, fewer=FEWER)
     compared = comparisons(frame, "ssgd", NEXT_CHARACTER)
     table = with_times(with_comparisons(summarise(frame, ["ssgd"], NEXT_CHARACTER), compared), pd.DataFrame())
-    write.write(table, About("Title", "test", ("ssgd",), NEXT_CHARACTER), tmp_path)
+    chance = words.on_chance(0.01, NEXT_CHARACTER.unit, "ssgd", "ssgd_again")
+    write.write(table, About("Title", "test", ("ssgd",), NEXT_CHARACTER, chance=chance), tmp_path)
     report_files.write_table(compared, tmp_path / "comparisons.csv", NEXT_CHARACTER)
     for path in tmp_path.iterdir():
         assert not {"accuracy", "accuracies", "points", "score"} & set(path.read_text().lower().split()), path
         assert "accurac" not in path.read_text().lower(), path
     text = " ".join((tmp_path / "summary.md").read_text().split())
     assert "| **2.604 ± 0.010 (5)** " in text, text
+    assert "Tuning leaves 0.010 bits to chance" in text, text
     read = with_engine_names(pd.read_csv(tmp_path / "comparisons.csv"), NEXT_CHARACTER)
     assert list(read.columns) == list(compared.columns)
 

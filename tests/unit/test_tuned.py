@@ -208,11 +208,11 @@ def test_the_baseline_is_tuned_again_with_other_draws_and_seeds(files, choices):
     assert "tuned_again repeats the baseline ssgd: give it its module and keys" in message(suite.load, "base")
 
 
-def drawn_on(workers):
-    """What is taken on so many workers, of a tuning on 4 and 16."""
+def drawn_on(workers, ended=True):
+    """What is taken on so many workers, of a tuning on 4, where no trial may have ended, and 16."""
     tuning = tuning_space.Tuning.model_validate(tuning_base.TUNING | {"workers": [4, 16]})
     chosen = {
-        "digits/cnn/w4": Drawn({"lr": 0.1, "warmup_epochs": 1.0}, {"k": 1}),
+        "digits/cnn/w4": Drawn({"lr": 0.1, "warmup_epochs": 1.0}, {"k": 1}, ended),
         "digits/cnn/w16": Drawn({"lr": 0.4, "warmup_epochs": 2.0}, {"k": 9}),
     }
     return drawn_at(tuning, chosen, "digits", "cnn", Size(workers=workers))
@@ -224,6 +224,11 @@ def drawn_on(workers):
 )
 def test_values_lie_on_a_line_over_the_logarithm_of_the_workers(workers, lr, warmup, k):
     assert drawn_on(workers) == Drawn({"lr": lr, "warmup_epochs": warmup}, {"k": k})
+
+
+def test_workers_with_which_no_trial_has_ended_count_only_for_themselves():
+    assert drawn_on(8, ended=False) == drawn_on(16)
+    assert drawn_on(4, ended=False).values == drawn_on(4).values
 
 
 def test_a_model_without_a_choice_is_refused_if_several_were_tuned(files, choices):

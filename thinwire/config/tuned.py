@@ -165,11 +165,14 @@ def with_tuned(suite: Suite, file: Path) -> Suite:
 
     def entry_at(label: str, dataset: str, model: str, size: Size) -> Entry:
         entry, at = entries[label], tuned.choices(label)
-        drawn = {place: Drawn(choice.recipe.values, choice.options) for place, choice in at.items()}
+        drawn = {
+            place: Drawn(choice.recipe.values, choice.options, choice.payload_bytes is not None)
+            for place, choice in at.items()
+        }
         here = drawn_at(tuning, drawn, dataset, model, size)
         # All numbers of workers share a preparation, which depends on the options.
         if here.options and plugins.get("method", entry.use or label).defines("prepare"):
-            here = Drawn(here.values, drawn_at(tuning, drawn, dataset, model, suite.workers[0]).options)
+            here = here._replace(options=drawn_at(tuning, drawn, dataset, model, suite.workers[0]).options)
         return _with_drawn(label, entry, here)
 
     places = {

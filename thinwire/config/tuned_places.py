@@ -1,7 +1,7 @@
 """What choices for some data sets, models and numbers of workers give to a suite, which may have others."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from thinwire.config.suite_schema import Suite
@@ -14,6 +14,7 @@ class Drawn(NamedTuple):
 
     values: dict[str, float]  # of the recipe
     options: dict[str, Any]
+    ended: bool = True  # has a trial of the method ended there?
 
 
 def problems(suite: Suite, tuning: Tuning) -> Iterator[str]:
@@ -32,7 +33,7 @@ def drawn_at(tuning: Tuning, chosen: Mapping[str, Drawn], dataset: str, model: s
 
     Between two tuned numbers of workers, each value of the recipe is interpolated on the scale from which it
     was drawn, linearly in the logarithm of the workers; options are those of the nearer. Beyond them, all is
-    as with the nearest.
+    as with the nearest. Numbers with which no trial has ended count only for themselves.
 
     Args:
         tuning: made the choices.
@@ -45,7 +46,9 @@ def drawn_at(tuning: Tuning, chosen: Mapping[str, Drawn], dataset: str, model: s
         return chosen[EVERYWHERE]
     dataset = dataset if dataset in tuning.datasets else tuning.datasets[0]
     model = model if model in tuning.models else tuning.models[0]
-    below, above = _neighbours(tuning, size)
+    ended = [each for each in tuning.workers if chosen[f"{dataset}/{model}/{each.label}"].ended]
+    exact = [each for each in tuning.workers if each.label == size.label]
+    below, above = _neighbours(exact or ended or tuning.workers, size)
     low, high = (chosen[f"{dataset}/{model}/{each.label}"] for each in (below, above))
     if below.workers == above.workers:
         return low
@@ -58,11 +61,11 @@ def drawn_at(tuning: Tuning, chosen: Mapping[str, Drawn], dataset: str, model: s
     return Drawn(values, low.options if share <= 0.5 else high.options)
 
 
-def _neighbours(tuning: Tuning, size: Size) -> tuple[Size, Size]:
+def _neighbours(tuned: Sequence[Size], size: Size) -> tuple[Size, Size]:
     """The tuned sizes below and above this one; twice the same if it was tuned or lies beyond all."""
-    if same := [each for each in tuning.workers if each.label == size.label]:
+    if same := [each for each in tuned if each.label == size.label]:
         return same[0], same[0]
-    sizes = sorted(tuning.workers, key=lambda each: each.workers)
+    sizes = sorted(tuned, key=lambda each: each.workers)
     below = [each for each in sizes if each.workers <= size.workers]
     above = [each for each in sizes if each.workers >= size.workers]
     return (below or above[:1])[-1], (above or below[-1:])[0]
@@ -74,7 +77,7 @@ def note(suite: Suite, tuning: Tuning) -> str:
         return ""
     said = ""
     for size in suite.workers:
-        below, above = _neighbours(tuning, size)
+        below, above = _neighbours(tuning.workers, size)
         if below != above:
             said += f" {size.label} lies between {below.label} and {above.label}, on a logarithmic scale."
         elif below != size:
