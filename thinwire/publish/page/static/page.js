@@ -149,7 +149,7 @@ function showSummary() {
   const target = first.target_score;
   at("times-note").textContent = `Times are of: ${first.place}. Speed-ups are over ${against}.` +
     (target === null ? "" : ` The target is ${scoreText(target, score)}.`) +
-    (first.kind === "simulated" ? " Simulated times are predictions." : "");
+    (first.kind === "simulated" ? " Simulated times are predictions. On small networks, latencies may decide more than bytes." : "");
 }
 
 // What a method loses, and what it saves, in all cells of the suite.
