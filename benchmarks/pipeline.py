@@ -10,7 +10,7 @@ Prints:
 - the processor seconds of what is made of the results: the simulation, and tables and figures;
 - the processor seconds that a run adds to its block, beyond those of its training (target <= 0.15 times
   `import torch`). For this, each block of the first repetition is run twice: whole, and with one run only;
-- the processor seconds of `snakemake -n` of the suite `paper`, for each 1,000 cells (target <= 4). It is
+- the processor seconds of `snakemake -n` of the suite `paper/time`, for each 1,000 cells (target <= 4). It is
   planned with one and with three times its repetitions;
 - the most memory that planning takes (target <= 300 MB).
 
