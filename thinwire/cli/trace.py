@@ -67,7 +67,7 @@ def _heading(mirrored: MirroredCell, run: MirroredRun) -> Iterator[str]:
         )
     if any(call.ragged for call in run.recorder.calls):
         yield "Sizes of ragged payloads are those of this worker."
-    yield "Decisions that follow from the loss are those of a worker that trains alone."
+    yield "If the method decides by the loss, this schedule assumes the loss of one worker that trains alone."
 
 
 def _role(role: Role, run: MirroredRun, cluster: Cluster) -> Iterator[str]:
