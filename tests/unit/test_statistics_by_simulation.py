@@ -102,8 +102,8 @@ def test_the_page_says_what_the_choice_of_test_images_adds():
     """sqrt(p (1-p) / n), in points, of the committed runs of `ssgd` on the largest number of workers."""
     demo, study = of_ssgd("demo", "cnn"), of_ssgd("laptop", "cnn_bn")
     for sentence in (
-        "For the demo this is {points} points: `ssgd` has {accuracy} % on {images} test images.",
-        "For the study it is {points} points: `ssgd` with `cnn_bn` has {accuracy} % on {images}.",
+        "This is {points} points for the demo, where `ssgd` has {accuracy} % on {images} test images",
+        "{points} points for the study, where it has {accuracy} % on {images} with `cnn_bn`",
     ):
         said = sentence.format(**(demo if "demo" in sentence else study))
         assert said in PAGE.replace("\n", " ")
