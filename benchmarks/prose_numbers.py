@@ -111,6 +111,6 @@ def _of_map(left_out: Sequence[str]) -> pd.DataFrame:
 
 # The two lines of the map's panels.
 _MAP: dict[str, Callable[[], pd.DataFrame]] = {
-    "map_at_every_step": lambda: _of_map(times_map._LINES[0][1]),
-    "map": lambda: _of_map(times_map._LINES[1][1]),
+    "map_at_every_step": lambda: _of_map(times_map.LINES[0][1]),
+    "map": lambda: _of_map(times_map.LINES[1][1]),
 }

@@ -134,15 +134,15 @@ def tuned_main(arguments: Namespace) -> int:
     folder = arguments.results / "figures" / f"{PREFIX}{name}"
     suite = suites.read(suites.path_of(name))
     task = task_of(suite)
-    places = tuning_space.read(name).places
-    first = runs[runs.repetition < tuning_space.read(name).repetitions]
-    tables = [trials(at_place(first, place)) for place in places]
+    tuning = tuning_space.read(name)
+    first = runs[runs.repetition < tuning.repetitions]
+    tables = [trials(at_place(first, place)) for place in tuning.places]
     tuning_choice.write_figure(tables, folder, task, baselines(suite))
     for label, chosen in made.methods.items():
         if chosen.inherits is not None:
             print(f"{label}: as {chosen.inherits}, because it computes the same")
         for place, choice in chosen.at.items():
-            which = label if len(places) == 1 else f"{label}, {place}"
+            which = label if len(tuning.places) == 1 else f"{label}, {place}"
             print(_line(which, choice, task))
             for key, end in choice.at_edge.items():
                 at_end = f"the best {key} is near the {end} end of its range: widen it"

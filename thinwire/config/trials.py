@@ -1,6 +1,5 @@
 """The trials of a tuning, as a suite."""
 
-import itertools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +86,7 @@ def stages_of(name: str, suite: Suite, tuning: Tuning) -> list[Stage]:
     """The stages of the tuning of a suite, those of finals last."""
     finals = (False,) if tuning.finalists is None else (False, True)
     again = (False,) if tuned_again(suite) is None else (False, True)
-    return [Stage(name, *each) for each in sorted(itertools.product(again, finals), key=lambda e: e[1])]
+    return [Stage(name, other, last) for last in finals for other in again]
 
 
 def is_finals(suite: str) -> bool:

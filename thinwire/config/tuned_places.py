@@ -46,9 +46,12 @@ def drawn_at(tuning: Tuning, chosen: Mapping[str, Drawn], dataset: str, model: s
         return chosen[EVERYWHERE]
     dataset = dataset if dataset in tuning.datasets else tuning.datasets[0]
     model = model if model in tuning.models else tuning.models[0]
-    ended = [each for each in tuning.workers if chosen[f"{dataset}/{model}/{each.label}"].ended]
-    exact = [each for each in tuning.workers if each.label == size.label]
-    below, above = _neighbours(exact or ended or tuning.workers, size)
+    count = [
+        each
+        for each in tuning.workers
+        if each.label == size.label or chosen[f"{dataset}/{model}/{each.label}"].ended
+    ]
+    below, above = _neighbours(count or tuning.workers, size)
     low, high = (chosen[f"{dataset}/{model}/{each.label}"] for each in (below, above))
     if below.workers == above.workers:
         return low

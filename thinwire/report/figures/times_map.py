@@ -26,7 +26,7 @@ ACCELERATOR, WORKERS_PER_NODE = "a100_bf16", 8
 # The simulator's error in a step reaches this.
 LEAST_GAIN = 1.1
 _SELDOM = ("local_sgd", "diloco", "diloco_streaming", "sparse_loco", "des_loc", "daso", "multi_step_delay")
-_LINES: tuple[tuple[str, tuple[str, ...]], ...] = (("exchange at\nevery step", _SELDOM), ("all methods", ()))
+LINES: tuple[tuple[str, tuple[str, ...]], ...] = (("exchange at\nevery step", _SELDOM), ("all methods", ()))
 _WIDTH_INCHES, _CELL_INCHES = 2 * style.COLUMN_INCHES, 0.19  # its height
 _AROUND_INCHES = 0.45  # of a line of panels: titles and rates
 _LEAST_INCHES = 1.7  # of a line of panels: its name
@@ -64,9 +64,9 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
     networks = list(own.model.unique())
     rates = sorted(own.rate_gbit_per_second.unique())
     workers = sorted(own.workers.unique())
-    height = len(_LINES) * max(_CELL_INCHES * len(workers) + _AROUND_INCHES, _LEAST_INCHES)
+    height = len(LINES) * max(_CELL_INCHES * len(workers) + _AROUND_INCHES, _LEAST_INCHES)
     figure, grid = plt.subplots(
-        len(_LINES),
+        len(LINES),
         len(networks),
         figsize=(_WIDTH_INCHES, height),
         squeeze=False,
@@ -75,7 +75,7 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
         sharey=True,
     )
     told: list[str] = []
-    for line, (title, left_out) in zip(grid, _LINES):
+    for line, (title, left_out) in zip(grid, LINES):
         best = fastest(own[~own.method.isin(left_out)])
         for axes, network in zip(line, networks):
             of_network = best[best.model == network]
