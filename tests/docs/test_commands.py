@@ -56,6 +56,9 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         arguments = after(words, "thinwire")
         if arguments is None or not arguments[0].islower():
             continue
+        if arguments[0].startswith("--"):  # an option of every command, before its name
+            assert arguments[0] in _parser()._option_string_actions, words
+            continue
         command = _parser()._subparsers._group_actions[0].choices[arguments[0]]
         if arguments[1:2] == ["--options"] or any(word.isupper() or word == "..." for word in arguments):
             continue  # a part of a command, or one with placeholders
