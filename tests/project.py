@@ -42,6 +42,7 @@ MODELS = ("alexnet", "cnn", "lenet", "mp2_alexnet", "mp2_resnet", "mp2_vgg", "re
 SUITES = (
     "claims/daso",
     "claims/daso_digits",
+    "claims/daso_emulated",
     "claims/daso_time",
     "claims/hsgd",
     "claims/hsgd_digits",
