@@ -73,7 +73,7 @@ def compare(results: Path) -> None:
 
 
 def claim(results: Path) -> None:
-    """Write `claims.csv` with five claims, of which one is about a reconstructed method."""
+    """Write `claims.csv` with claims, of which one is about a reconstructed method."""
     place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None}
     about = {"suite": "demo", "publication": "MP2", "method": "top_k", "against": "ssgd", "unit": "percent"}
     held = about | place | {"id": "002-a", "claim": "It sends less."}
@@ -86,7 +86,9 @@ def claim(results: Path) -> None:
     no_place = dict.fromkeys(["n", "estimate", "low", "high", *place])
     not_run = held | no_place | {"id": "003-a", "publication": "HSGD", "verdict": "not decided"}
     untested = not_run | {"id": "009-z", "suite": None, "verdict": "not testable here"}
-    rows = [untested, not_run, contradicted, other, held]
+    nothing = held | {"id": "002-d", "claim": "It helps.", "verdict": "no effect", "reconstructed": False}
+    unclear = nothing | {"workers": 4, "nodes": 1, "verdict": "inconclusive"}
+    rows = [untested, not_run, contradicted, other, held, unclear, nothing]
     pd.DataFrame(rows).to_csv(results / "claims.csv", index=False)
     (results / "claims.md").write_text("the same")
     report_files.write_of_claims(results)

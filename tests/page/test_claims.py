@@ -11,18 +11,23 @@ def made(results):
 
 
 def test_places_make_one_verdict_and_those_that_decide_come_first(made):
-    assert made.verdicts == ["held", "contradicted", DIFFERS, "not testable here", NO_RUNS]
+    assert made.verdicts == ["held", "contradicted", DIFFERS, "no effect", "not testable here", NO_RUNS]
     found = [(claim.id, claim.verdict, claim.places_alike) for claim in made.claims]
     assert found == [
         ("002-a", "held", "1 of 1"),
         ("002-b", DIFFERS, "1 of 2 held"),
+        ("002-d", "no effect", "1 of 2"),
         ("009-z", "not testable here", ""),
         ("003-a", NO_RUNS, ""),
     ]
 
 
 def test_claims_are_counted_by_publication_and_in_all(made):
-    assert made.counts == [("HSGD", [0, 0, 0, 1, 1]), ("MP2", [1, 0, 1, 0, 0]), ("", [1, 0, 1, 1, 1])]
+    assert made.counts == [
+        ("HSGD", [0, 0, 0, 0, 1, 1]),
+        ("MP2", [1, 0, 1, 1, 0, 0]),
+        ("", [1, 0, 1, 1, 1, 1]),
+    ]
 
 
 def test_the_published_number_stands_beside_the_range_of_ours(made):

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points
-from thinwire.report.claims.claim_verdict import of_pairs
+from thinwire.report.claims.claim_verdict import fields, of_pairs, says
 
 # Of six pairs; their mean is 0.
 SPREAD = [0.1, -0.1, 0.05, -0.05, 0.2, -0.2]
+NOWHERE = dict.fromkeys(["dataset", "model", "workers", "nodes", "kind", "cluster"], "")
 
 
 def judged(of, differences, other=90.0, resolution=0.01):
@@ -52,7 +53,7 @@ def test_a_published_share_must_be_exceeded():
         ("not_less", 0.3, -0.3, "inconclusive"),
         ("not_less", 0.3, -1.0, "contradicted"),
         ("more", None, 1.0, "held"),
-        ("more", None, 0.0, "inconclusive"),
+        ("more", None, 0.0, "no effect"),
         ("more", None, -1.0, "contradicted"),
     ],
 )
@@ -62,6 +63,16 @@ def test_accuracy_is_compared_in_pairs(direction, margin, shift, verdict):
     assert found.verdict == verdict
     assert found.estimate == pytest.approx(shift)
     assert found.low < shift < found.high
+
+
+def test_a_gain_that_is_below_the_margin_if_there_is_one_is_no_effect():
+    of = claim(**ACCURACY["more"])
+    found = judged(of, [0.15 + value for value in SPREAD])
+    assert (found.verdict, found.reason) == ("no effect", "no effect of 0.3 points or more")
+    assert "neither held nor contradicted" in says(of, found, fields(of, "ssgd", found, NOWHERE), False)
+    spread = judged(of, [0.15 + 5 * value for value in SPREAD])
+    assert spread.verdict == "inconclusive"
+    assert "pairs would find a difference of" in spread.reason
 
 
 @pytest.mark.parametrize(

@@ -95,16 +95,14 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
 
 
 def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
-    assert words.on_loss(of(SPREAD, margin=0.5), CLASSIFICATION.unit) == (
-        True,
-        "no loss of 0.5 points or more",
+    assert words.on_loss(of(SPREAD, margin=0.5), CLASSIFICATION.unit) == words.Answer(
+        True, "no loss of 0.5 points or more"
     )
-    unsure = (None, "the loss may be below or above 0.5 points")
+    unsure = words.Answer(None, "the loss may be below or above 0.5 points")
     assert words.on_loss(of(SPREAD - 0.5, margin=0.5), CLASSIFICATION.unit) == unsure
     assert words.on_loss(of(SPREAD * 30, margin=0.5), CLASSIFICATION.unit) == unsure
-    assert words.on_loss(of(SPREAD - 1, margin=0.5), CLASSIFICATION.unit) == (
-        False,
-        "a loss of 0.5 points or more",
+    assert words.on_loss(of(SPREAD - 1, margin=0.5), CLASSIFICATION.unit) == words.Answer(
+        False, "a loss of 0.5 points or more"
     )
     factor = math.log(2) + SPREAD
     assert speed(of(factor)) == "2.00 times faster"
@@ -153,6 +151,9 @@ def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
 WORDS = re.compile(r"\b(better|worse|the same|no effect|no loss|faster)\b", re.IGNORECASE)
 # Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
 ALLOWED = {
+    "claims/claim_verdict.py": {
+        "no effect": "names a verdict",
+    },
     "figures/comparisons.py": {
         "square: no effect of": "is a legend of verdicts",
     },

@@ -105,10 +105,10 @@ def _verdict(rows: pd.DataFrame, tested: pd.DataFrame) -> str:
         untestable = (rows.verdict == Verdict.NOT_TESTABLE).all()
         return str(Verdict.NOT_TESTABLE) if untestable else NO_RUNS
     found = set(tested.verdict)
-    decided = [str(verdict) for verdict in (Verdict.HELD, Verdict.CONTRADICTED) if verdict in found]
-    if len(decided) == 2:
+    if {Verdict.HELD, Verdict.CONTRADICTED} <= found:
         return DIFFERS
-    return decided[0] if decided else str(tested.verdict.value_counts().index[0])
+    decided = (str(each) for each in (Verdict.HELD, Verdict.CONTRADICTED, Verdict.NO_EFFECT) if each in found)
+    return next(decided, str(tested.verdict.value_counts().index[0]))
 
 
 def _place(row: pd.Series) -> Place:

@@ -23,6 +23,7 @@ class Verdict(StrEnum):
 
     HELD = "held"  # the evidence shows it
     CONTRADICTED = "contradicted"  # the evidence shows that it does not hold
+    NO_EFFECT = "no effect"  # it may hold or not, but any effect is below the margin
     DEPENDS = "depends on the reconstruction"  # variants of the method have different verdicts
     INCONCLUSIVE = "inconclusive"  # no evidence yet, or too little
     NOT_TESTABLE = "not testable here"  # no run of this suite could show it
@@ -106,7 +107,7 @@ def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: flo
         unit = Unit("%", 2)
         resolution = 100 * resolution / theirs.min()
         ours, theirs = 100 * ours / theirs, 100 * theirs / theirs
-    # A test for a difference alone has no margin; any above 0 serves there.
+    # A test for a difference has no margin of its own: what is no effect is decided as in other tables.
     margin = claim.margin.value if claim.margin else task.margin
     made = compare(task.sign * ours, task.sign * theirs, margin, resolution)
     match claim.direction:
@@ -116,7 +117,8 @@ def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: flo
             answer = words.on_equality(made, unit)
         case _:
             answer = words.on_loss(made, unit)
-    return Outcome(_OF_ANSWER[answer.shown], answer.words, made.n, made.mean, made.low, made.high)
+    verdict = Verdict.NO_EFFECT if answer.no_effect else _OF_ANSWER[answer.shown]
+    return Outcome(verdict, answer.words, made.n, made.mean, made.low, made.high)
 
 
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
@@ -178,6 +180,7 @@ def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, object
 
 _DECIDED = {
     Verdict.CONTRADICTED: "contradicted",
+    Verdict.NO_EFFECT: "neither held nor contradicted",
     Verdict.DEPENDS: "held or contradicted, which depends on the reconstruction,",
 }
 

@@ -23,6 +23,7 @@ class Answer(NamedTuple):
 
     shown: bool | None  # False: they show that it is not so; None: they show neither
     words: str
+    no_effect: bool = False  # they show neither, but that any effect is below the margin
 
 
 def on_score(judged: Judged, unit: Unit, chance: float = 0.0) -> Decision:
@@ -62,13 +63,15 @@ def on_speed(judged: Judged) -> Decision:
 
 
 def on_gain(difference: Comparison, unit: Unit) -> Answer:
-    """Is the method's score better? (Two-sided paired t test.)"""
+    """Is the method's score better? (Two-sided paired t test, and TOST where it finds no difference.)"""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
     if difference.p_different < LEVEL and difference.mean > 0:
         return Answer(True, _side(difference, unit))
     if difference.high <= 0:
         return Answer(False, _side(difference, unit) if difference.mean else _within(difference, unit))
+    if difference.p_same < LEVEL:
+        return Answer(None, _within(difference, unit), no_effect=True)
     return Answer(None, _difference_found(difference, unit))
 
 
