@@ -32,7 +32,7 @@ _MARKED = (
     "Bold and underlined: the highest and the second highest of a block, among methods whose runs are all "
     "done and above chance level."
 )
-_MARKED_SCORE = "{Scores} are marked by their verdicts, and only if each can be told."
+_MARKED_SCORE = "{Scores} are marked by their verdicts, and only if none is inconclusive."
 _UNMARKED_SCORE = "{Scores} are not marked, because comparisons are inconclusive."
 _AT_CHANCE = {
     CLASSIFICATION.name: "At chance level: the accuracy is at most 1/classes plus three standard deviations, "
