@@ -67,7 +67,7 @@ def scorecard(results: Path) -> Scorecard | None:
         claims = [_claim(str(name), rows) for (name, _), rows in grouped]
     except (KeyError, AttributeError) as error:
         raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
-    first = [str(Verdict.HELD), str(Verdict.CONTRADICTED), DIFFERS]
+    first = [str(Verdict.HELD), str(Verdict.CONTRADICTED), DIFFERS, str(Verdict.NO_EFFECT)]
     others = sorted({claim.verdict for claim in claims} - {*first, *UNTESTED})
     verdicts = [*first, *others, *UNTESTED]
     claims.sort(key=lambda claim: verdicts.index(claim.verdict))
