@@ -15,9 +15,11 @@ Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` is the last
 """
 
 import re
+import sys
 from pathlib import Path
 
 from benchmarks import committed_tables, prose_numbers, study_results
+from thinwire.base.errors import UserError
 from thinwire.config.suite import load
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
@@ -108,4 +110,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(str(error))

@@ -251,7 +251,7 @@ methods.hylo: {options: {conv_threshold: 32}} => made for another entry (these d
 methods.hylo_mean: {use: hylo, options: {kappa: 1.0}} => made for another entry (these differ: epochs)
 methods.ssgd: {recipe: {optimizer: {weight_decay: 0.3}}} => made for another entry (these differ: recipe)
 methods.ssgd: {recipe: {optimizer: {lr: 0.3}}} => methods.ssgd: it sets lr, which
-methods.ssgd: {optimizer: {lr: 0.3}} => methods.ssgd: it sets lr and momentum, which
+methods.ssgd: {optimizer: {lr: 0.3}} => made for another entry (these differ: optimizer)
 """
 
 

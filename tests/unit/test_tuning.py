@@ -58,6 +58,18 @@ def test_rate_and_weight_decay_of_adamw_and_muon_are_drawn(files, optimizer, mor
     assert found["ssgd", 0].recipe.optimizer.momentum == (0.95 if optimizer == "muon" else 0.9)
 
 
+def test_a_method_with_its_own_optimizer_is_tuned_with_it(files):
+    own = {"name": "lars", "lr": 0.5, "momentum": 0.95, "trust": 0.01}
+    files({"methods.top_k": {"optimizer": own}})
+    found = tried()
+    first, *others = [found["top_k", trial].recipe.optimizer for trial in range(4)]
+    assert (first.name, first.lr, first.momentum, first.trust) == tuple(own.values())
+    for trial, optimizer in enumerate(others, start=1):
+        drawn = found["ssgd", trial].recipe.optimizer
+        assert (optimizer.name, optimizer.trust) == ("lars", 0.01)
+        assert (optimizer.lr, optimizer.momentum) == (drawn.lr, drawn.momentum)
+
+
 def test_the_first_trial_is_the_suite_itself_with_other_seeds_and_held_out_images(files):
     own = {cell.method.label: cell for cell in expand.cells("base") if cell.size_label == "w2"}
     for (label, trial), cell in tried().items():
@@ -108,7 +120,7 @@ workers: [3] => workers: the suite has no w3; the nearest is
 """
 UNFIT = """
 methods.top_k: {recipe: {optimizer: {lr: 0.5}}} => space.lr: the suite sets it for top_k
-methods.top_k: {optimizer: {name: lars, lr: 0.5}} => space.lr: the suite sets it for top_k
+methods.top_k: {optimizer: {name: lars, lr: 50}} => space.lr: top_k's own value 50 is outside
 recipe.optimizer: {name: adam, lr: 0.1} => space.momentum: the suite's optimizer adam has
 recipe.optimizer: {name: adamw, lr: 0.1} => space.momentum: the suite's optimizer adamw has
 """

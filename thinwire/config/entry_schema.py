@@ -8,7 +8,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.names import require_label
 from thinwire.optim.inputs import PartitionKind, Reading
 from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Strict
-from thinwire.optim.tunable import SECTIONS, Tunable
+from thinwire.optim.tunable import Tunable
 
 EVERY = "*"
 # Far more than anybody has. With this limit a typo gives an error message and does not fill the memory.
@@ -105,9 +105,7 @@ class Entry(Strict):
         return content
 
     def sets(self, key: str) -> bool:
-        """Does it have its own value of this key of `tunable.SECTIONS`?"""
-        if self.optimizer is not None and SECTIONS[key] == "optimizer":
-            return True
+        """Does its `recipe` have this key of `tunable.SECTIONS`?"""
         return self.recipe is not None and key in self.recipe.values
 
 

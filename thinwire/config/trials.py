@@ -16,6 +16,7 @@ from thinwire.config.entries import entries_of, heirs, tuned_again
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
+from thinwire.optim.recipe import Recipe
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.plugins import show
 
@@ -188,23 +189,29 @@ def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[s
         ("workers", [size.label for size in tuning.workers], sizes),
     ):
         found += [_unknown(key, label, there) for label in wanted if label not in there]
-    own = values_of(suite.recipe)
-    for key, range_ in tuning.space.ranges.items():
-        if key not in own:
-            found.append(f"space.{key}: the suite's optimizer {suite.recipe.optimizer.name} has none")
-        elif not range_.low <= own[key] <= range_.high:
-            found.append(
-                f"space.{key}: the suite's own value {own[key]:g} is outside {range_.low:g} to "
-                f"{range_.high:g}: widen the range, because the first trial has that value"
-            )
+    found += _outside("the suite", suite.recipe, tuning)
     for label, entry in entries.items():
-        fixed = [key for key in tuning.space.ranges if entry.sets(key)]
-        if fixed:
+        if fixed := [key for key in tuning.space.ranges if entry.sets(key)]:
             found.append(
                 f"space.{fixed[0]}: the suite sets it for {label}: remove it there, because it is drawn "
                 "alike for all methods"
             )
+        elif entry.optimizer is not None:
+            found += _outside(label, suite.recipe_of(label), tuning)
     return found
+
+
+def _outside(whose: str, recipe: Recipe, tuning: Tuning) -> Iterable[str]:
+    """What the first trial, which has the values of this recipe, has no place for in the space."""
+    own = values_of(recipe)
+    for key, range_ in tuning.space.ranges.items():
+        if key not in own:
+            yield f"space.{key}: {whose}'s optimizer {recipe.optimizer.name} has none"
+        elif not range_.low <= own[key] <= range_.high:
+            yield (
+                f"space.{key}: {whose}'s own value {own[key]:g} is outside {range_.low:g} to "
+                f"{range_.high:g}: widen the range, because the first trial has that value"
+            )
 
 
 def _unknown(key: str, label: str, there: Collection[str]) -> str:

@@ -32,6 +32,10 @@ class Verdict(StrEnum):
 _OF_ANSWER = {True: Verdict.HELD, False: Verdict.CONTRADICTED, None: Verdict.INCONCLUSIVE}
 
 
+def _verdict(answer: words.Answer) -> Verdict:
+    return Verdict.NO_EFFECT if answer.no_effect else _OF_ANSWER[answer.shown]
+
+
 class Outcome(NamedTuple):
     """A verdict, and what it rests on. The estimate has the unit of the claim; NaN: there is none."""
 
@@ -117,8 +121,7 @@ def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: flo
             answer = words.on_equality(made, unit)
         case _:
             answer = words.on_loss(made, unit)
-    verdict = Verdict.NO_EFFECT if answer.no_effect else _OF_ANSWER[answer.shown]
-    return Outcome(verdict, answer.words, made.n, made.mean, made.low, made.high)
+    return Outcome(_verdict(answer), answer.words, made.n, made.mean, made.low, made.high)
 
 
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
@@ -130,7 +133,7 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     answer = words.on_reduction(made, _margin(claim))
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
     reason = f"by the seconds of {made.n} pairs: {answer.words}"
-    return Outcome(_OF_ANSWER[answer.shown], reason, made.n, estimate, low, high)
+    return Outcome(_verdict(answer), reason, made.n, estimate, low, high)
 
 
 def rounded(outcome: Outcome) -> Outcome:

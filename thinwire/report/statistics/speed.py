@@ -58,7 +58,7 @@ def faster_baseline(seconds: Mapping[str, float], baselines: Sequence[str]) -> s
 
 # Kinds of runs that have times of their own. A simulated time repeats exactly, so it has a ratio and no test.
 TIMED = ("measured", "emulated")
-# A factor in time below which two methods are called equally fast.
+# Of a factor in time, for the test of equivalence.
 MARGIN = float(np.log(1.05))
 
 

@@ -59,6 +59,8 @@ def on_speed(judged: Judged) -> Decision:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
     if judged.differs:
         return Decision(Verdict.DIFFERENT, _times(difference))
+    if judged.within_margin:
+        return Decision(Verdict.NO_EFFECT, _within_factor(difference))
     return Decision(Verdict.INCONCLUSIVE, _inconclusive(_factor_found(difference)))
 
 
@@ -101,7 +103,7 @@ def on_loss(difference: Comparison, unit: Unit) -> Answer:
 
 
 def on_reduction(difference: Comparison, percent: float) -> Answer:
-    """Is the reduction of the seconds above `percent`? (The 95 % t interval.)
+    """Is the reduction of the seconds above `percent`? (The 95 % t interval, and TOST for any reduction.)
 
     Args:
         difference: of the logarithms of seconds, those compared with minus the method's.
@@ -118,6 +120,8 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
         return Answer(False, _times(difference) if difference.mean else "the same time in every pair")
     if percent:
         return Answer(None, f"the reduction may be below or above {percent:g} %")
+    if difference.p_same < LEVEL:
+        return Answer(None, _within_factor(difference), no_effect=True)
     return Answer(None, _factor_found(difference))
 
 
@@ -147,6 +151,10 @@ def _times(logarithm: Comparison) -> str:
     times = table_digits(math.exp(abs(logarithm.mean)))
     size = fixed(times, 2) if times >= 1.005 else "less than 1.01"
     return f"{size} times {'faster' if logarithm.mean > 0 else 'slower'}"
+
+
+def _within_factor(logarithm: Comparison) -> str:
+    return f"no effect of {100 * math.expm1(logarithm.margin):.3g} % or more"
 
 
 def _size(size: float, unit: Unit) -> str:
