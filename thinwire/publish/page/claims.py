@@ -83,7 +83,9 @@ def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
     # A suite without runs has a row without a place.
     tested = rows[rows.dataset.notna()]
     verdict = _verdict(rows, tested)
-    found = tested.verdict[tested.verdict != Verdict.NOT_TESTABLE]
+    # A simulation decides nothing, and its seconds never stand beside those of runs.
+    judged = tested[tested.verdict != Verdict.NOT_TESTABLE]
+    found = judged.verdict
     share = f"{(found == (Verdict.HELD if verdict == DIFFERS else verdict)).sum()} of {len(found)}"
     numbers = rows.margin[(rows.scope == "number") & rows.margin.notna()]
     return ScoredClaim(
@@ -92,7 +94,7 @@ def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
         first.claim,
         bool(rows.reconstructed.any()),
         _with_unit(f"{numbers.iloc[0]:g}", first.unit) if len(numbers) else "",
-        _range(tested.estimate.dropna(), first.unit),
+        _range(judged.estimate.dropna(), first.unit),
         verdict,
         "" if found.empty else f"{share} held" if verdict == DIFFERS else share,
         [_place(row) for _, row in (tested if len(tested) else rows).iterrows()],
