@@ -63,6 +63,7 @@ def test_the_page_of_the_artifact_names_every_suite_with_claims_and_the_minutes_
 def test_every_claim_of_the_publications_is_in_a_suite_or_listed_as_untested():
     claims = [*claim_files.read_untested(), *(claim for of_suite in CLAIMS.values() for claim in of_suite)]
     letters = {"000": "abcde", "001": "abde", "002": "abcde", "003": "abcd", "004": "abc"}
+    letters |= {"005": "ab", "006": "abc", "007": "ab"}
     ids = {f"{number}-{letter}" for number, several in letters.items() for letter in several}
     assert {claim.id.partition(".")[0] for claim in claims} == ids
 

@@ -80,6 +80,7 @@ def claim(results: Path) -> None:
     held |= {"reconstructed": True, "post_hoc": False}
     held |= {"scope": "mechanism", "kind": "inprocess", "n": 3, "estimate": 44.0, "low": 40.0, "high": 48.0}
     held |= {"verdict": "held", "reason": "counted", "says": "It sends 44 % less.", "margin": None}
+    held |= {"metric": "payload"}
     simulated = held | {"kind": "simulated", "estimate": 60.0, "verdict": "not testable here"}
     number = held | {"id": "002-b", "claim": "It sends 50 % less.", "scope": "number", "margin": 50.0}
     contradicted = number | {"verdict": "contradicted", "reconstructed": False}
@@ -89,7 +90,10 @@ def claim(results: Path) -> None:
     untested = not_run | {"id": "009-z", "suite": None, "verdict": "not testable here"}
     nothing = held | {"id": "002-d", "claim": "It helps.", "verdict": "no effect", "reconstructed": False}
     unclear = nothing | {"workers": 4, "nodes": 1, "verdict": "inconclusive"}
-    rows = [untested, not_run, contradicted, other, held, simulated, unclear, nothing]
+    emulated = {"id": "002-e", "claim": "It saves time.", "kind": "emulated", "metric": "seconds_of_a_step"}
+    seconds = held | emulated | {"post_hoc": True}
+    no_seconds = seconds | {"workers": 4, "nodes": 1, "verdict": "no effect", "post_hoc": False}
+    rows = [untested, not_run, contradicted, other, held, simulated, unclear, nothing, seconds, no_seconds]
     pd.DataFrame(rows).to_csv(results / "claims.csv", index=False)
     (results / "claims.md").write_text("the same")
     report_files.write_of_claims(results)

@@ -194,12 +194,20 @@ class Printed(Strict):
         return records[-1] if records else None
 
 
+class Published(Strict):
+    """A number that the publication gives."""
+
+    value: float = Field(gt=0, description="in the unit")
+    unit: Literal["percent", "times"] = Field(description="of the value compared with")
+
+
 class Untested(Strict):
     """A claim without a test."""
 
     id: ClaimId = Field(description="number of the publication and letter of the claim")
     publication: OneLine = Field(description="short name of the publication")
     claim: OneLine = Field(description="what the publication claims, in our words")
+    published: Published | None = Field(default=None, description="the number that it names; default: none")
     reason: OneLine = Field(description="what a test would need")
     printed: Printed | None = Field(
         default=None, description="what a benchmark has printed about it; default: no benchmark measures it"

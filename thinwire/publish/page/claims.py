@@ -7,11 +7,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from thinwire.base.errors import UserError
+from thinwire.config.claims import SECONDS
 from thinwire.publish.page.runs import cell_names, joined, read_table
 from thinwire.report.claims.claim_verdict import Verdict
 from thinwire.report.report_files import CLAIMS, fixed
 
-DIFFERS = "differs by place"  # held in one, contradicted in another
+DIFFERS = "differs by place"  # held in one, and contradicted or without an effect in another
 NO_RUNS = "no runs yet"
 UNTESTED = (str(Verdict.NOT_TESTABLE), NO_RUNS)
 # Numbers from here on have no digits after the point.
@@ -40,6 +41,7 @@ class ScoredClaim(NamedTuple):
     published: str
     ours: str
     verdict: str
+    marks: str  # how its seconds were made, and whether it is post hoc
     places_alike: str  # how many of the places that could test it have this verdict
     places: list[Place]
 
@@ -96,6 +98,7 @@ def _claim(name: str, rows: pd.DataFrame) -> ScoredClaim:
         _with_unit(f"{numbers.iloc[0]:g}", first.unit) if len(numbers) else "",
         _range(judged.estimate.dropna(), first.unit),
         verdict,
+        _marks(judged),
         "" if found.empty else f"{share} held" if verdict == DIFFERS else share,
         [_place(row) for _, row in (tested if len(tested) else rows).iterrows()],
     )
@@ -107,10 +110,17 @@ def _verdict(rows: pd.DataFrame, tested: pd.DataFrame) -> str:
         untestable = (rows.verdict == Verdict.NOT_TESTABLE).all()
         return str(Verdict.NOT_TESTABLE) if untestable else NO_RUNS
     found = set(tested.verdict)
-    if {Verdict.HELD, Verdict.CONTRADICTED} <= found:
+    if Verdict.HELD in found and found & {Verdict.CONTRADICTED, Verdict.NO_EFFECT}:
         return DIFFERS
     decided = (str(each) for each in (Verdict.HELD, Verdict.CONTRADICTED, Verdict.NO_EFFECT) if each in found)
     return next(decided, str(tested.verdict.value_counts().index[0]))
+
+
+def _marks(judged: pd.DataFrame) -> str:
+    kinds = sorted(set(judged.kind[judged.metric.isin(SECONDS)]))
+    if judged.post_hoc.any():
+        kinds.append("post hoc" if judged.post_hoc.all() else "partly post hoc")
+    return ", ".join(kinds)
 
 
 def _place(row: pd.Series) -> Place:

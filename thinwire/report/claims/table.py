@@ -29,7 +29,7 @@ COLUMNS = (
     *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
 )
 _NOTES = (
-    "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it "
+    "Claims: what publications claim, in our words. Estimate: for accuracy, the method minus what it "
     "is compared with, in percentage points or in percent of the other. It has the 95 % t interval over "
     "pairs of runs with equal seeds. For bytes, the estimate is the reduction in percent. It has the "
     "smallest and the largest of all repetitions. Scope: *mechanism* is about the direction alone; *number* "
@@ -109,12 +109,14 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 
 
 def _untested(claim: claims.Untested) -> Row:
-    numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
+    numbers: Row = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
+    if claim.published is not None:
+        numbers |= {"margin": claim.published.value, "unit": claim.published.unit, "scope": "number"}
     verdict = {"reconstructed": False, "post_hoc": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
     said = f"Not testable here: {claim.reason}."
     if printed := claim_verdict.benchmark_sentence(claim):
         said += f" {printed}"
-    told = claim.model_dump(exclude={"printed"}) | {"says": said}
+    told = claim.model_dump(exclude={"printed", "published"}) | {"says": said}
     return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
 
 

@@ -22,7 +22,9 @@ function filterClaims({ target }) {
     claim.hidden = Object.entries(wanted).some(([name, value]) => claim.dataset[name] !== value);
   }
   const folded = at("untested-claims");
-  folded.hidden = !folded.querySelector(".claim:not([hidden])");
+  const shown = folded.querySelectorAll(".claim:not([hidden])").length;
+  folded.hidden = shown === 0;
+  folded.querySelector(".count").textContent = shown;
   folded.open = Object.keys(wanted).length > 0;
 }
 
