@@ -96,13 +96,18 @@ def main(arguments: argparse.Namespace) -> int:
     return int(not all(met))
 
 
-def measured(project: Path, archived: Path, records: int) -> Measured:
-    """Write records, of which there are archived ones, and run the commands."""
+def write(project: Path, archived: Path, records: int) -> None:
+    """Give a copy of the project about so many records of the suite, of which there are archived ones."""
     repetitions = load(SUITE).repetitions
     pipeline.repeat(project, SUITE, round(records * repetitions / len(cells(SUITE))))
     shutil.rmtree(project / "results", ignore_errors=True)
-    write = [sys.executable, "-c", WRITE, str(archived), SUITE, str(repetitions)]
-    subprocess.run(write, cwd=project, check=True)
+    command = [sys.executable, "-c", WRITE, str(archived), SUITE, str(repetitions)]
+    subprocess.run(command, cwd=project, check=True)
+
+
+def measured(project: Path, archived: Path, records: int) -> Measured:
+    """Write records, and run the commands."""
+    write(project, archived, records)
     costs = {
         command[0]: pipeline.cost(project, [*pipeline.PYTHON, "thinwire", *command]) for command in COMMANDS
     }
