@@ -17,7 +17,8 @@ INF = math.inf
 def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     """A row of the runs, and its curve: an evaluation an epoch, of 10 steps and 100 bytes each."""
     trained = {"repetition": repetition, "status": status, "epochs": 4, "batch": 64, "batch_per": "run"}
-    about = {**CELL, "method": method, **trained, **more}
+    data = {"classes": 10, "evaluated_images": 1000}
+    about = {**CELL, "method": method, **trained, **data, **more}
     curve = [
         about
         | {"epoch": i + 1.0, "step": 10 * (i + 1), "score": accuracy}
@@ -86,6 +87,14 @@ def test_there_is_no_target_without_a_baseline_and_no_row_for_skipped_runs():
     assert set(table.workers) == {4}
     # One repetition sets no target.
     assert table_of(run("ssgd", 0, 90), run("thin", 0, 90)).empty
+
+
+def test_there_is_no_target_that_guessing_reaches():
+    """Of ten classes and 1000 images: 10 % and three standard deviations of 0.95 are 12.8 %."""
+    guess = [run(method, seed, 10.0, 12.9) for method in ("ssgd", "thin") for seed in range(2)]
+    assert table_of(*guess).empty
+    learns = [run(method, seed, 10.0, 13.6) for method in ("ssgd", "thin") for seed in range(2)]
+    assert list(table_of(*learns).reached) == [2] * 6
 
 
 def many(method, *epochs, **more):

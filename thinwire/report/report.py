@@ -133,7 +133,7 @@ def report(suite: str, results: Path) -> list[str]:
     compared = comparisons.comparisons(runs, settings.baseline, task, chance, same)
     needed = to_target.to_target(runs, curves, settings.baseline, task)
     simulated = simulated_file.read(results, suite)
-    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline, task))
+    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline, task, runs))
     table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     about = About.of(settings, subset)

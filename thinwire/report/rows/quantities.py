@@ -123,6 +123,11 @@ def at_chance_level(runs: pd.DataFrame, task: LearningTask) -> pd.Series:
     return at_chance.where(runs.score.notna() & highest_percent.notna())
 
 
+def is_guessed(score: float, runs: pd.DataFrame, task: LearningTask) -> bool:
+    """Whether guessing reaches this score on the data of these runs; see `at_chance_level`."""
+    return bool((at_chance_level(runs.assign(score=score), task) > 0).any())
+
+
 # The target of tables with one target.
 TARGET_OF_BASELINE = 0.99
 # The targets of tables with several: rankings may differ between them.
@@ -142,18 +147,22 @@ def mean_final_score(curves: pd.DataFrame) -> float:
 StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
 
 
-def steps_to_target(curves: pd.DataFrame, baseline: str, task: LearningTask) -> StepsToTarget:
+def steps_to_target(
+    curves: pd.DataFrame, baseline: str, task: LearningTask, runs: pd.DataFrame
+) -> StepsToTarget:
     """Make a function that looks up the target and the steps to it.
 
     It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
     with as many workers count. The steps are a median over the repetitions. A run that never reaches the
     target has infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
-    They are missing in a suite with one repetition, too, because what one seed learns may be chance.
+    They are missing in a suite with one repetition, too, because what one seed learns may be chance, and
+    where guessing reaches the least of `SHARES`.
 
     Args:
         curves: one row for each evaluation of each run.
         baseline: label of the method whose score sets the target.
         task: what the runs learn.
+        runs: one row for each run, with what `at_chance_level` needs.
     """
     if curves.repetition.nunique() < FEWEST_REPETITIONS:
         curves = curves[:0]
@@ -166,11 +175,13 @@ def steps_to_target(curves: pd.DataFrame, baseline: str, task: LearningTask) -> 
             if not alike:
                 return np.nan, np.nan
             there = alike[0]
-        target = task.target(mean_final_score(there[there.method == baseline]), TARGET_OF_BASELINE)
-        runs = there[there.method == method]
-        if runs.empty or np.isnan(target):
+        final = mean_final_score(there[there.method == baseline])
+        if is_guessed(task.target(final, min(SHARES)), runs[runs.dataset == place[0]], task):
+            return np.nan, np.nan
+        target, own = task.target(final, TARGET_OF_BASELINE), there[there.method == method]
+        if own.empty or np.isnan(target):
             return target, np.nan
-        steps = reaching(runs, target, task).step.reindex(runs.repetition.unique(), fill_value=np.inf)
+        steps = reaching(own, target, task).step.reindex(own.repetition.unique(), fill_value=np.inf)
         return target, float(steps.median())
 
     return look_up

@@ -8,7 +8,7 @@ import pandas as pd
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, mean_final_score, reaching
+from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, is_guessed, mean_final_score, reaching
 from thinwire.report.statistics.speed import Convergence, convergence, profile, ratios, score
 
 _GROUP = [*BLOCK, "method"]
@@ -23,8 +23,8 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
     """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
 
     A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
-    row where no run of the baseline is done, nor in a suite with one repetition. The bytes include those of
-    the method's preparation.
+    row where no run of the baseline is done, where guessing reaches the least target, nor in a suite with one
+    repetition. The bytes include those of the method's preparation.
 
     Args:
         runs: one row for each run.
@@ -41,6 +41,8 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         if not (own.status == "done").any():
             continue
         final = mean_final_score(_curves(own, every))
+        if is_guessed(task.target(final, min(SHARES)), own, task):
+            continue
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
