@@ -14,6 +14,7 @@ from tests.unit import test_track
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import REFERENCE
+from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.plugins import ROOT
@@ -23,7 +24,11 @@ from thinwire.publish.page.runs import columns, looks
 from thinwire.records import record
 from thinwire.report import report_files, track
 from thinwire.report.figures import looks as looks_of_figures
+from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.report_files import PAGE
+from thinwire.report.rows.fastest_methods import fastest
+from thinwire.report.rows.known_accuracy import Known
+from thinwire.simulation import times_file
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +65,32 @@ def test_methods_are_drawn_as_in_figures():
         assert of_page["dash"] == [2 * length for length in look.dash]
     shapes = {looks_of_figures.look(method).marker: of_page["shape"] for method, of_page in drawn.items()}
     assert len(set(shapes.values())) == len(shapes)
+
+
+def shown_together():
+    """Of the committed results the labels that stand in one table, each with whether it is a baseline."""
+    summary = pd.read_csv(ROOT / REFERENCE / "summary.csv", usecols=["suite", "method"], dtype=str)
+    without_data = times_file.read(ROOT / REFERENCE)
+    for suite, rows in pd.concat([summary, without_data]).groupby("suite"):
+        against = baselines(load(suite))
+        # A figure of docs/ has both with one look.
+        yield {label: label in against for label in rows.method.unique() if label != "mp2_seed0"}
+
+
+def test_labels_of_the_committed_results_that_are_shown_together_look_different():
+    for labels in shown_together():
+        drawn = [looks_of_figures.look(*label)[:2] for label in labels.items()]
+        assert len(set(drawn)) == len(drawn), labels
+
+
+def test_methods_of_one_map_of_the_committed_results_have_different_colours():
+    """A cell of the map is told by its colour alone."""
+    every = times_file.read(ROOT / REFERENCE)
+    for _, rows in every.groupby(["suite", "dataset", "model", "accelerator"]):
+        for states in ([*Known], [Known.SAME]):
+            best = fastest(rows, states)
+            methods = best.method[best.gain >= LEAST_GAIN].unique()
+            assert len({looks_of_figures.look(method).colour for method in methods}) == len(methods)
 
 
 def test_every_run_has_the_path_of_its_record(results, text):
