@@ -35,12 +35,12 @@ def test_nothing_is_asked_from_outside_and_no_script_fails(page, results):
 
 def test_the_table_of_a_place_sorts_by_the_buttons_of_its_headings(page):
     assert [text.split()[0] for text in column(page, "#summary", "method")] == list(MILLISECONDS)
-    button = (
-        "[...document.querySelectorAll('#summary th button')].find(b => b.textContent === 'time to target')"
-    )
+    target = page.run("fixed(timesHere()[0].target_score, 2)")
+    title = f"time to target {target}"
+    button = f"[...document.querySelectorAll('#summary th button')].find(b => b.textContent === '{title}')"
 
     def seconds():
-        texts = column(page, "#summary", "time to target")
+        texts = column(page, "#summary", title)
         return [float(text.split()[0]) for text in texts if text[:1].isdigit()]
 
     page.run(f"{button}.click()")
@@ -88,7 +88,7 @@ def test_times_of_another_suite_count_for_methods_with_the_same_options(page):
     of_top_k = "rowsOf('runs', DATA.suites[1]).filter(row => row.method === 'top_k')"
     page.run(f"{of_top_k}.forEach(row => {{ row.options = 'others' }})")
     page.run("choose()")
-    assert column(page, "#summary", "speed-up") == ["0.90 simulated", "1.00 simulated", ""]
+    assert column(page, "#summary", "speed-up") == ["0.90 simulated", "1.00 simulated", "no simulated time"]
 
 
 def test_a_number_of_the_scorecard_shows_its_claims_alone_until_the_next_click(page):
@@ -149,9 +149,12 @@ def test_the_plan_shows_the_methods_at_the_chosen_point_and_the_map_leads_to_it(
     choose_point("choose-per-node", 4)
     buttons = "[...document.querySelectorAll('#map button')]"
     assert page.run(f"{buttons}.map(button => button.className)") == ["unknown", "none"] * 2
+    keys = "[...document.querySelectorAll('#map-key > :not([hidden]) > b')].map(key => key.textContent)"
+    assert page.run(keys) == ["hollow", "grey"]
     page.run("document.querySelector('#plan [value=same]').click()")
     assert columns("method") == [["ssgd_bf16", "ssgd"]]
     assert page.run(f"{buttons}.map(button => button.className)") == ["none"] * 4
+    assert page.run(keys) == ["grey"]
     page.run(f"{buttons}[2].click()")
     assert page.run("[at('choose-workers').value, at('link-rate').value]") == ["8", "0"]
     assert page.run(f"{buttons}.map(button => button.ariaPressed)") == ["false", "false", "true", "false"]
@@ -186,6 +189,30 @@ def test_ends_of_curves_have_labels_that_do_not_cover_each_other(page):
     assert all(after - before >= 10 for before, after in pairwise(tops))
     right = page.run("document.querySelector('#curves .chart').getBoundingClientRect().right")
     assert all(box["right"] <= right for box in boxes)
+
+
+def test_a_chart_is_as_high_as_its_legend(page):
+    page.size(1440)
+    page.run("rows = [...'abcd'].flatMap(method => [1, 9].map(rate => ({ method, rate, seconds: rate })))")
+    page.run("looks = Object.fromEntries([...'abcd'].map(method => [method, chosen.suite.looks.ssgd]))")
+    page.run("draw('#seconds', secondsChart(rows, looks), 'four methods')")
+    names, chart = "#seconds .role-legend-label text", "#seconds svg"
+    bottoms = page.run(
+        f"[...document.querySelectorAll('{names}, {chart}')].map(each => each.getBoundingClientRect().bottom)"
+    )
+    assert len(bottoms) == 5
+    assert max(bottoms) == bottoms[0], "the chart comes first"
+
+
+def test_charts_on_paper_are_as_wide_as_their_place(page):
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.run("document.querySelector('main').style.width = '500px'")
+    widths = page.run(
+        "[...document.querySelectorAll('.chart svg')].map(svg => svg.getBoundingClientRect().width)"
+    )
+    page.call("Emulation.setEmulatedMedia", media="")
+    assert len(widths) == 4
+    assert max(widths) <= 500
 
 
 def test_seconds_to_the_target_are_those_of_a_step_times_the_steps(page):

@@ -1,11 +1,13 @@
 """Times that were simulated without data: reading them, and which method is the fastest where."""
 
+import re
+
 import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
 from thinwire.report.rows.fastest_methods import PLACE, fastest
-from thinwire.report.rows.known_accuracy import Known, known
+from thinwire.report.rows.known_accuracy import Known, in_words, known, of_methods
 from thinwire.simulation import times_file
 
 STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}
@@ -91,3 +93,9 @@ def test_what_the_study_knows_of_a_method():
     assert known("ps_sgd") == known("ssgd_bf16_25mb") == Known.SAME
     assert known("top_k") == known("daso") == Known.CHANGED
     assert known("sparse_loco") == Known.UNKNOWN
+
+
+def test_differences_in_words_have_a_true_minus_and_zero_has_no_sign():
+    words = " ".join(map(in_words, of_methods()))
+    assert re.search(r"\N{MINUS SIGN}\d", words)
+    assert not re.search(r"-\d|[-+\N{MINUS SIGN}]0\.0\b", words)

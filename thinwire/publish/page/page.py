@@ -122,7 +122,7 @@ def _tables(suite: str, results: Path, baseline: str, task: LearningTask) -> dic
         reached = reached.sort_values(_REACHED[0], ascending=task.higher_is_better, kind="stable")
         reached = reached.drop_duplicates(_ROW, keep="last")
         rows = _summary(summary, task).merge(compared[[*_ROW, *_COMPARED]], on=_ROW, how="left")
-        rows = rows.merge(reached[[*_ROW, "epochs_median", "steps_median"]], on=_ROW, how="left")
+        rows = rows.merge(reached[[*_ROW, *_REACHED[:-1]]], on=_ROW, how="left")
         tables["summary"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
         tables["places"] = _places(read["times"], summary, reached, baseline)
     return tables

@@ -10,6 +10,7 @@ import pandas as pd
 
 from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
+from thinwire.report.report_files import fixed
 from thinwire.report.statistics.paired import Verdict
 
 STUDY = "laptop"
@@ -49,7 +50,13 @@ def in_words(label: str) -> str:
     differences = comparisons.difference_mean_points
     counts = comparisons.verdict.value_counts()
     verdicts = ", ".join(f"{counts[v]} {v.value.replace('_', ' ')}" for v in Verdict if v in counts)
-    return f"{verdicts} ({differences.min():+.1f} to {differences.max():+.1f} points)"
+    least, most = (_signed(difference) for difference in (differences.min(), differences.max()))
+    return f"{verdicts} ({least} to {most} points)"
+
+
+def _signed(points: float) -> str:
+    text = fixed(points, 1).replace("-", "\N{MINUS SIGN}")
+    return f"+{text}" if float(fixed(points, 1)) > 0 else text
 
 
 @cache

@@ -12,7 +12,7 @@ const CONFIG = {
   },
   legend: {
     labelColor: TEXT, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null,
-    symbolSize: 90, symbolOpacity: 1, symbolStrokeWidth: 2, columns: { expr: "width < 640 ? 3 : 6" },
+    symbolSize: 90, symbolOpacity: 1, symbolStrokeWidth: 2,
   },
   line: { color: TEXT }, point: { color: TEXT, filled: true, opacity: 1 }, rule: { color: TEXT },
 };
@@ -28,7 +28,9 @@ async function draw(selector, spec, description) {
   place.hidden = !spec;
   if (!spec) return;
   place.shown?.finalize();
-  const options = { mode: "vega-lite", actions: false, renderer: "svg", config: CONFIG };
+  // As many columns as fit: if Vega counts them, it cuts those that it did not expect.
+  const legend = { ...CONFIG.legend, columns: Math.max(2, Math.floor(place.clientWidth / 150)) };
+  const options = { mode: "vega-lite", actions: false, renderer: "svg", config: { ...CONFIG, legend } };
   const size = spec.facet ? {} : { width: "container" };
   place.shown = await vegaEmbed(place, { ...size, ...spec }, options);
   // Vega has given it another role, in which every mark would be read.
@@ -54,7 +56,7 @@ function curvesChart(over, runs, simulated, methods, looks, score, whole, pixels
   const [field, title, { type = "linear" }] = OVER[over];
   const ends = endsOf(runs, field), domains = [field, "score"].map((name) => domainOf([...runs, ...simulated], name));
   if (!whole && ends.length) domains[1] = closeDomain(domains[1], ends.map((end) => end.score), score.sign);
-  const x = quantity(field, title, { scale: { type, domain: domains[0], nice: false }, axis: { tickCount: 6, labelOverlap: true } });
+  const x = quantity(field, title, { scale: { type, domain: domains[0], nice: false }, axis: { tickCount: pixels < 640 ? 3 : 6, labelOverlap: "greedy", labelSeparation: 8 } });
   const y = { ...axisOf(score), scale: { domain: domains[1], nice: false } };
   const look = looksOf(methods, looks), isWide = pixels >= 640, room = isWide ? 130 : 8;
   const labels = isWide ? spread(ends, field, type, domains, pixels - 60 - room) : [];
@@ -142,7 +144,7 @@ function breakEvenChart(cells, crossings) {
   const y = nominal("method", { scale: { domain } });
   const ends = [Math.min(...cells.map(({ low }) => low)), Math.max(...cells.map(({ high }) => high))];
   const rate = (field) => quantity(field, "rate of each link, Gbit/s", {
-    scale: { type: "log", nice: false, domain: ends }, axis: { format: "~g" },
+    scale: { type: "log", nice: false, domain: ends }, axis: axisOfRates(cells),
   });
   // Blue: faster than the better baseline. Orange: slower. The number says it without colour.
   const scale = { type: "log", domain: [0.2, 1, 5], range: ["#d9772b", "#f4f4f4", "#2f78b7"], clamp: true };
@@ -160,7 +162,8 @@ function breakEvenChart(cells, crossings) {
         }) },
       },
       {
-        mark: { type: "rule", strokeWidth: 2, strokeDash: [5, 3], color: "#555", opacity: 0.5 },
+        data: { values: [{}] },
+        mark: { type: "rule", strokeWidth: 2, strokeDash: [5, 3], color: "#555" },
         encoding: { x: { datum: { expr: "pow(10, rate)" }, type: "quantitative" }, y: null },
       },
       {
@@ -169,12 +172,17 @@ function breakEvenChart(cells, crossings) {
         encoding: { x: rate("rate"), tooltip: tooltip({ words: ["break-even"] }) },
       },
       {
-        mark: { type: "text", fontSize: 10, color: "#111" },
-        encoding: { x: rate("rate"), text: nominal("shown") },
+        // Its outline has the colour of its cell, so that no line or mark covers it.
+        mark: { type: "text", fontSize: 10, fill: "#111", strokeWidth: 4 },
+        encoding: { x: rate("rate"), text: nominal("shown"), stroke: color },
       },
     ],
   };
 }
+
+// Only the simulated rates have labels, and on a phone as many of them as fit.
+const axisOfRates = (rows) =>
+  ({ values: unique(rows.map(({ rate }) => rate)), format: "~g", labelOverlap: "greedy", labelSeparation: 4 });
 
 // The colours and shapes of methods.
 function looksOf(methods, looks) {
@@ -185,11 +193,14 @@ function looksOf(methods, looks) {
 // Simulated seconds until each method reaches the target, over the rate of the links.
 function secondsChart(rows, looks) {
   const { color, shape } = looksOf(unique(rows.map(({ method }) => method)), looks);
-  const axis = (field, title) => quantity(field, title, { scale: { type: "log", nice: false, padding: 8 }, axis: { format: "~g", labelOverlap: true } });
+  const onLog = (field, title, axis) => quantity(field, title, { scale: { type: "log", nice: false, padding: 8 }, axis });
   return {
     height: 220,
     data: { values: rows },
-    encoding: { x: axis("rate", "rate of each link, Gbit/s"), y: axis("seconds", "seconds to the target"), color },
+    encoding: {
+      x: onLog("rate", "rate of each link, Gbit/s", axisOfRates(rows)),
+      y: onLog("seconds", "seconds to the target", { format: "~g", labelOverlap: true }), color,
+    },
     layer: [
       { mark: { type: "line", strokeWidth: 1.8 } },
       { mark: { type: "point", size: 50 }, encoding: { shape, tooltip: tooltip({
@@ -204,7 +215,6 @@ function secondsChart(rows, looks) {
 function lossChart(rows, cells, margin, reach, score, looks, pixels) {
   const panels = Math.max(1, Math.min(3, cells.length, Math.floor(pixels / 330)));
   const look = looksOf(unique(rows.map(({ method }) => method)), looks);
-  look.color.legend = { columns: pixels < 640 ? 2 : 9 };
   const x = quantity("saved_percent", "payload saved, %", { scale: { nice: false, padding: 12 } });
   const y = (field) => quantity(field, score.gain, { scale: { domain: reach, nice: false, padding: 6 } });
   const more = tooltip({

@@ -121,6 +121,8 @@ function showSummary() {
   const timed = (row) => times.find((time) => time.method === row.method);
   const on = first && first.nodes !== chosen.cell.nodes ? ` on ${first.nodes} nodes` : "";
   const withKind = (row, text) => withRemark(text, text && timed(row).kind);
+  const speedUp = (row) => (first && !timed(row) ? `no ${first.kind} time` : withKind(row, fixed(timed(row)?.speed_up, 2)));
+  const ofTarget = (found) => (found?.target_score == null ? "" : ` ${fixed(found.target_score, score.digits)}`);
   const several = unique(rows.map((row) => row.epochs_text)).length > 1;
   const signed = (value) => (value > 0 ? "+" : "") + fixed(value, score.digits);
   fillTable("#summary table", [
@@ -133,10 +135,10 @@ function showSummary() {
     ["payload, MB", "total_bytes", ({ payload }) => onTwoLines(payload), "bar"],
     ["saved, %", "total_reduction_percent", ({ saved }) => onTwoLines(saved)],
     ["front", (row) => (front.includes(row) ? 1 : null), (row) => (front.includes(row) ? "◆" : "")],
-    [`speed-up${on}`, (row) => timed(row)?.speed_up, (row) => withKind(row, fixed(timed(row)?.speed_up, 2)), "bar"],
-    [`time to target${on}`, (row) => timed(row)?.seconds_to_target,
+    [`speed-up${on}`, (row) => timed(row)?.speed_up, speedUp, "bar"],
+    [`time to target${ofTarget(first)}${on}`, (row) => timed(row)?.seconds_to_target,
       (row) => withKind(row, reached(timed(row)?.seconds_to_target, " s"))],
-    ["epochs to target", "epochs_median", (row) => reached(row.epochs_median)],
+    [`epochs to target${ofTarget(rows.find((row) => row.target_score !== null))}`, "epochs_median", (row) => reached(row.epochs_median)],
     ["epochs", (row) => (several ? row.epochs : null), "epochs_text"],
     ["runs", "kind", runsLink],
   ], rows);
@@ -146,9 +148,8 @@ function showSummary() {
   at("times-note").textContent = "No run of this cell has times, and it was not simulated.";
   if (!first) return;
   const against = unique(times.map((row) => row.baseline)).filter(Boolean).join(", ") || "no baseline";
-  const target = first.target_score;
   at("times-note").textContent = `Times are of: ${first.place}. Speed-ups are over ${against}.` +
-    (target === null ? "" : ` The target is ${scoreText(target, score)}.`) +
+    (first.target_score === null ? "" : ` The target is ${scoreText(first.target_score, score)}.`) +
     (first.kind === "simulated" ? " Simulated times are predictions. On small networks, latencies may decide more than bytes." : "");
 }
 

@@ -121,7 +121,7 @@ function showMap() {
   const { network, places, rank } = point, rates = ratesOf(network);
   const heads = ["workers", ...rates.map((rate) => `${rate} Gbit/s`)];
   const rows = [...places].reverse().map((place) => element("tr", {},
-    element("th", { scope: "row" }, String(network.places[place][0])),
+    element("th", { scope: "row" }, network.places[place][0].toLocaleString("en")),
     ...rates.map((rate) => element("td", {}, ...mapCell(place, linkOf(network, rate, rank), rate)))));
   at("map-name").textContent = `The fastest method and its speed-up over the best SSGD: ${nameOf(network)}, ` +
     `${perNode(network.places[point.place])} GPUs a node, ${latencyWords(network, rank)}`;
@@ -130,6 +130,10 @@ function showMap() {
     element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
     element("tbody", {}, ...rows),
   );
+  const used = unique([...at("map").querySelectorAll("button")].map((button) => button.className));
+  for (const key of at("map-key").querySelectorAll("b")) {
+    key.parentElement.hidden = !used.some((state) => key.classList.contains(state));
+  }
 }
 
 function latencyWords(network, rank) {
