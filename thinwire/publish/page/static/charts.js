@@ -215,7 +215,7 @@ function secondsChart(rows, looks) {
 function lossChart(rows, cells, margin, reach, score, looks, pixels) {
   const panels = Math.max(1, Math.min(3, cells.length, Math.floor(pixels / 330)));
   const look = looksOf(unique(rows.map(({ method }) => method)), looks);
-  const x = quantity("saved_percent", "payload saved, %", { scale: { nice: false, padding: 12 } });
+  const x = quantity("saved_percent", "payload saved, %", { scale: { nice: false, padding: 12 }, axis: { tickCount: 6 } });
   const y = (field) => quantity(field, score.gain, { scale: { domain: reach, nice: false, padding: 6 } });
   const more = tooltip({
     method: ["method"], interval: ["95 % interval"], gain_mean: [`difference, ${score.gain_unit}`, `+.${score.digits}f`],

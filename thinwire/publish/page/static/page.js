@@ -45,10 +45,12 @@ function timesOf(name) {
   });
 }
 
-// Fill a list of choices. What was chosen stays, if it is still there; otherwise `first` is chosen.
+// Fill a list of choices. What was chosen stays, if it is still there; otherwise `first` is chosen. Numbers of four
+// digits have a comma, as in figures.
 function offer(name, names, first = names[0]) {
   const list = at(`choose-${name}`), before = list.value;
-  list.replaceChildren(...names.map((each) => element("option", {}, each)));
+  const shown = (name) => name.replace(/^\d{4,}$/, (digits) => Number(digits).toLocaleString("en"));
+  list.replaceChildren(...names.map((each) => element("option", { value: each }, shown(each))));
   list.value = names.includes(before) ? before : first;
   list.disabled = names.length < 2;
 }
