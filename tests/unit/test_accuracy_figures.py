@@ -212,6 +212,42 @@ def test_it_says_which_figures_are_not_drawn_and_why(tmp_path):
     ]
 
 
+def both_sizes(frame):
+    return pd.concat([frame, frame.assign(workers=8)])
+
+
+def test_places_in_which_the_baseline_is_at_chance_level_are_in_no_figure_of_accuracy(draw_all):
+    full, said = everything(), []
+    frames_of_both = full._replace(
+        curves=both_sizes(full.curves),
+        comparisons=both_sizes(full.comparisons).assign(kind="measured"),
+        summary=both_sizes(full.summary),
+        runs=RUNS[RUNS.workers > 2],
+        untrained={("digits", "cnn", 4, 1, "measured")},
+    )
+
+    def figures(made):
+        return draw_all(lambda f, folder: said.extend(report.write_figures(f, folder, BASELINES)), made)
+
+    found = figures(frames_of_both)
+    for name in ("accuracy_over_epochs", "accuracy_over_time"):
+        assert [axes.get_title(loc="left") for axes in found[name].axes] == [
+            "digits, cnn, 8 workers, measured"
+        ]
+    assert [axes.get_title() for axes in found["paired_differences"].axes] == [
+        "digits, cnn, 8 workers, measured"
+    ]
+    assert said[0] == (
+        "Figures of accuracy do not show digits, cnn, 4 workers, measured: "
+        "the runs of the baseline are at chance level."
+    )
+    found = figures(full._replace(runs=RUNS[RUNS.workers == 4], untrained=frames_of_both.untrained))
+    assert found["accuracy_over_time"].texts[0].get_text() == (
+        "There is no accuracy to show: the runs of the baseline are\nat chance level."
+    )
+    assert found["traffic"].axes
+
+
 def test_one_repetition_has_no_figure_of_accuracy_not_even_one_of_an_earlier_report(tmp_path):
     (tmp_path / "paired_differences.png").touch()
     sentences = report.write_figures(everything()._replace(runs=RUNS[RUNS.repetition == 0]), tmp_path)

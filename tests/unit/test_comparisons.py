@@ -19,7 +19,7 @@ SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
 
 def runs(method, accuracies, status="done", **more):
-    about = {**CELL, "method": method, "status": status, "evaluated_images": 1000, **more}
+    about = {**CELL, "method": method, "status": status, "evaluated_images": 1000, "classes": 10, **more}
     return [{**about, "repetition": r, "score": a} for r, a in enumerate(accuracies)]
 
 
@@ -72,6 +72,17 @@ def test_more_methods_in_a_table_need_more_evidence():
     assert alone.p_different_holm[0] < 0.05 < among.p_different_holm[0]
     assert alone.words[0] == "better by 0.12 points, but no effect of 0.3 points or more"
     assert among.words[0] == "no effect of 0.3 points or more"
+
+
+def test_beside_a_baseline_at_chance_level_nothing_is_told():
+    table = table_of(
+        runs("ssgd", [10.0] * 6),
+        runs("thin", around(14)),
+        runs("ssgd", [10.0] * 5 + [90.0], workers=8),
+        runs("thin", [14.0] * 5 + [94.0], workers=8),
+    )
+    assert list(table.verdict) == ["inconclusive", "different"]
+    assert table.words[0] == "inconclusive: the baseline's runs are at chance level"
 
 
 def test_a_difference_below_the_noise_floor_of_tuning_is_not_called_one():

@@ -1,7 +1,7 @@
 """Tables and figures of a suite."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +17,10 @@ from thinwire.report import report_files, track
 from thinwire.report.figures import rates, scores, steps, style, trade_off
 from thinwire.report.figures import traffic as traffic_figure
 from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
+from thinwire.report.figures.score_points import heading
 from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
-from thinwire.report.rows.quantities import CELL, steps_to_target
+from thinwire.report.rows.quantities import BLOCK, CELL, steps_to_target, untrained
 from thinwire.report.rows.times import headline
 from thinwire.report.statistics import words
 from thinwire.report.tables.about import About, subset_note
@@ -39,6 +40,7 @@ class Frames(NamedTuple):
     to_target: pd.DataFrame  # a row for each cell, method, kind and target
     summary: pd.DataFrame  # a row for each cell, method and kind, with its comparison
     task: LearningTask
+    untrained: Collection[tuple[object, ...]] = ()  # blocks in which the baseline is at chance level
 
 
 def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[str]:
@@ -66,14 +68,37 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
     names = report_files.of_runs(task, cells, timed, repetitions)
     for name in names:
         draw, frame = drawn[name]
-        draw(frame, folder, baselines)
+        own = frame if name == report_files.TRAFFIC_FIGURE else _trained(frame, frames.untrained)
+        if own.empty and not frame.empty:
+            style.say(f"There is no {task.score} to show: {_AT_CHANCE}.", folder / name)
+        else:
+            draw(own, folder, baselines)
     for name in drawn.keys() - set(names):
         for end in report_files.FORMATS:
             # It may be there, from a report on more runs.
             (folder / f"{name}.{end}").unlink(missing_ok=True)
     if repetitions < report_files.FEWEST_REPETITIONS:
         return [f"Figures of {task.score} are not drawn: with one repetition, they would show no comparison."]
-    return _not_drawn(names, cells, task)
+    return [*_at_chance(frames), *_not_drawn(names, cells, task)]
+
+
+_AT_CHANCE = "the runs of the baseline are at chance level"
+
+
+def _trained(frame: pd.DataFrame, untrained: Collection[tuple[object, ...]]) -> pd.DataFrame:
+    """The rows outside of these blocks."""
+    if frame.empty or not untrained:
+        return frame
+    return frame[[block not in untrained for block in frame[BLOCK].itertuples(index=False, name=None)]]
+
+
+def _at_chance(frames: Frames) -> list[str]:
+    """Sentences about what is not drawn because the baseline is at chance level."""
+    return [
+        f"Figures of {frames.task.score} do not show {heading(here)}: {_AT_CHANCE}."
+        for block, here in frames.runs.groupby(BLOCK, sort=False)
+        if block in frames.untrained
+    ]
 
 
 def _not_drawn(names: Sequence[str], cells: int, task: LearningTask) -> list[str]:
@@ -145,6 +170,7 @@ def report(suite: str, results: Path) -> list[str]:
     report_files.write_table(to_target.profiles(needed), folder / "profiles.csv")
     report_files.write_table(comparisons.speed_ups(runs, against), folder / "speed_ups.csv")
     frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, table, task)
+    frames = frames._replace(untrained=untrained(runs, settings.baseline, task))
     not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:
         climbed = times.ladder(timed, settings.ladder)

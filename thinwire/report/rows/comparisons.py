@@ -8,7 +8,7 @@ import pandas as pd
 
 from thinwire.base.learning import CLASSIFICATION, LearningTask, Unit
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import BLOCK, CELL
+from thinwire.report.rows.quantities import BLOCK, CELL, untrained
 from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import Judged, compare, judge
 from thinwire.report.statistics.speed import TIMED, compare_speed
@@ -65,6 +65,7 @@ def comparisons(
     """
     ran = runs[runs.status != "skipped"]
     rows: list[dict[str, object]] = []
+    at_chance = untrained(ran, baseline, task)
     for place, here in ran.groupby(BLOCK, sort=False):
         names = dict(zip(BLOCK, place)) | {"against": baseline}
         theirs, least = _gains(here, baseline, task), resolution(here, task)
@@ -77,15 +78,15 @@ def comparisons(
                 **names,
                 "method": method,
                 **{name: of(judged) for name, of in _OF_SCORES.items()},
-                **_decided(judged, task.unit, 0.0 if method in same_tuning else chance),
+                **_decided(judged, task.unit, 0.0 if method in same_tuning else chance, place in at_chance),
             }
             for method, judged in zip(methods, family)
         ]
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
-def _decided(judged: Judged, unit: Unit, chance: float) -> dict[str, str]:
-    verdict, said = words.on_score(judged, unit, chance)
+def _decided(judged: Judged, unit: Unit, chance: float, at_chance: bool) -> dict[str, str]:
+    verdict, said = words.on_score(judged, unit, chance, at_chance)
     return {"verdict": verdict.value, "words": said}
 
 

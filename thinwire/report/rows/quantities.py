@@ -128,6 +128,16 @@ def is_guessed(score: float, runs: pd.DataFrame, task: LearningTask) -> bool:
     return bool((at_chance_level(runs.assign(score=score), task) > 0).any())
 
 
+def untrained(runs: pd.DataFrame, baseline: str, task: LearningTask) -> set[tuple[object, ...]]:
+    """The blocks, as values of `BLOCK`, in which every run of the baseline that is done is at chance level.
+
+    Runs that only measure times may be so short. Differences in their scores say nothing about a method.
+    """
+    done = runs[(runs.method == baseline) & (runs.status == "done")]
+    at_chance = (at_chance_level(done, task) == 1).groupby([done[name] for name in BLOCK]).all()
+    return set(at_chance.index[at_chance])
+
+
 # The target of tables with one target.
 TARGET_OF_BASELINE = 0.99
 # The targets of tables with several: rankings may differ between them.

@@ -26,17 +26,20 @@ class Answer(NamedTuple):
     no_effect: bool = False  # they show neither, but that any effect is below the margin
 
 
-def on_score(judged: Judged, unit: Unit, chance: float = 0.0) -> Decision:
+def on_score(judged: Judged, unit: Unit, chance: float = 0.0, at_chance: bool = False) -> Decision:
     """About the method's score beside the baseline's; positive differences favour the method.
 
     Args:
         judged: differences in scores.
         unit: of the scores.
         chance: the noise floor of tuning; a difference of at most this size is not called one.
+        at_chance: are the baseline's runs at chance level?
     """
     difference = judged.comparison
     if difference.n < FEWEST_PAIRS:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
+    if at_chance:
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive("the baseline's runs are at chance level"))
     if judged.differs and chance and abs(difference.mean) <= chance:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive(_left_to_chance(chance, unit)))
     if judged.differs:
