@@ -4,6 +4,7 @@ Methods that exchange every many steps are the fastest nearly everywhere, whatev
 there is a line of panels for those that exchange at every step, and one for all.
 """
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,12 @@ _LEAST_INCHES = 1.7  # of a line of panels: its name
 _GAP_INCHES = 0.2  # between panels
 _POINTS = 6.0
 _NEUTRAL, _HATCH, _EDGE, _INSET = "0.9", "////", 0.9, 0.06
+_NO_GAIN = "SSGD is the fastest"
 _STATES: dict[str, dict[str, Any]] = {
     "accuracy of SSGD": {"facecolor": "0.4"},
     "changed in the study": {"facecolor": "0.4", "hatch": _HATCH, "edgecolor": "white"},
     "accuracy unknown": {"facecolor": "white", "edgecolor": "0.4"},
-    "SSGD is the fastest": {"facecolor": _NEUTRAL},
+    _NO_GAIN: {"facecolor": _NEUTRAL},
 }
 
 
@@ -75,11 +77,13 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
         sharey=True,
     )
     told: list[str] = []
+    states: set[str] = set()
     for line, (title, left_out) in zip(grid, LINES):
         best = fastest(own[~own.method.isin(left_out)])
         for axes, network in zip(line, networks):
             of_network = best[best.model == network]
             told += _panel(axes, of_network, rates, workers)
+            states |= {_state(row) for row in of_network.to_dict("records")}
         line[0].set_ylabel(f"{title}\n\nworkers", fontsize=_POINTS + 1)
     titles = shortened(networks, _WIDTH_INCHES / len(networks) - _GAP_INCHES, _POINTS + 1)
     for axes, title in zip(grid[0], titles.values()):
@@ -87,8 +91,8 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
     figure.supxlabel("Gbit/s of a node's link", fontsize=_POINTS + 1)
     methods = list(dict.fromkeys(told))
     handles = [Patch(facecolor=looks.look(method).colour) for method in methods]
-    states_shown = [Patch(**look) for look in _STATES.values()]
-    legend(figure, [*handles, *states_shown], [*methods, *_STATES])
+    occurring = [state for state in _STATES if state in states]
+    legend(figure, [*handles, *(Patch(**_STATES[state]) for state in occurring)], [*methods, *occurring])
     note = (
         f"simulated without data on {ACCELERATOR}, nodes of {WORKERS_PER_NODE}; number: step of the fastest "
         f"SSGD over that of the method; a gain below {LEAST_GAIN:g} counts as none"
@@ -117,6 +121,14 @@ def _panel(axes: Axes, best: pd.DataFrame, rates: list[float], workers: list[int
     return told
 
 
+def _state(row: dict[Hashable, Any]) -> str:
+    """What the legend says about the look of this cell."""
+    if row["gain"] < LEAST_GAIN:
+        return _NO_GAIN
+    of_accuracy = {Known.SAME: "accuracy of SSGD", Known.CHANGED: "changed in the study"}
+    return of_accuracy.get(row["accuracy"], "accuracy unknown")
+
+
 def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
     """Draw the cell of a method that is faster than SSGD."""
     x, y = corner
@@ -130,7 +142,9 @@ def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accurac
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
         case _:
             inner, side = (x + _INSET, y + _INSET), 1 - 2 * _INSET
-            patch = Rectangle(inner, side, side, facecolor="white", edgecolor=colour, linewidth=_EDGE)
+            patch = Rectangle(
+                inner, side, side, facecolor="white", edgecolor=colour, linewidth=_EDGE, zorder=2
+            )
     axes.add_patch(patch)
     axes.text(
         x + 0.5,
