@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from thinwire.report.figures import style
 from thinwire.report.figures.fitted_text import shortened, text_width
-from thinwire.report.figures.steps import PARTS, stacked_bars
-from thinwire.report.figures.style import finish, grid, legend, name_methods, say, task_of
+from thinwire.report.figures.steps import PARTS, legend_of_parts, stacked_bars
+from thinwire.report.figures.style import finish, grid, name_methods, say, task_of
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.quantities import faster_between
 from thinwire.report.tables import numbers
@@ -100,6 +99,8 @@ def _table(
                     fontweight="bold" if speed_up > _FASTER else "normal",
                     color="black" if 1 / _BRIGHT_WITHIN < speed_up < _BRIGHT_WITHIN else "white",
                 )
+        if known.empty:
+            axes.text(0, place, "no simulated time", va="center", fontsize=_NAME_POINTS, color="0.4")
         if method in baselines or known.empty:
             continue
         for edge, (left, right) in enumerate(pairwise(row), 1):
@@ -136,15 +137,11 @@ def write_ladder(table: pd.DataFrame, folder: Path) -> None:
     panels = list(table.groupby(["task", "place", "kind", "workers"], sort=False))
     inches = (style.COLUMN_INCHES, 0.7 + 0.16 * max(len(rows) for _, rows in panels))
     figure, all_axes = grid(len(panels), 1, inches)
-    parts: dict[str, Artist] = {}  # none if all bars are plain
-    for axes, ((task, place, kind, workers), rows) in zip(all_axes, panels):
+    for axes, ((task, place, _, workers), rows) in zip(all_axes, panels):
         _bars(axes, rows.reset_index(drop=True))
-        axes.set_title(f"{task}\n{workers} workers on {place}, {kind}", fontsize=7)
+        axes.set_title(f"{task}\n{workers} workers on {place}", fontsize=7)
         axes.set_xlabel("ms a step")
-        handles, labels = axes.get_legend_handles_labels()
-        parts |= zip(labels, handles)
-    if parts:
-        legend(figure, [*parts.values()], [*parts])
+    legend_of_parts(figure, all_axes)
     kinds = ", ".join(table.kind.unique())
     finish(figure, folder / LADDER, f"{kinds}; {_NOTE}; scales differ")
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
@@ -27,16 +29,32 @@ PARTS = {
 }
 
 
+_SEEN = 0.005  # of the longest bar; shorter parts have no entry in the legend
+
+
 def stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
     """Draw a bar from the top for each row, in milliseconds; returns where each ends."""
     left = pd.Series(0.0, index=rows.index)
+    longest = rows[[*PARTS]].sum(axis=1).max() * 1e3
     for column, (label, colour, hatch) in PARTS.items():
         milliseconds = rows[column] * 1e3
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
-        axes.barh(range(len(rows)), milliseconds, left=left, height=0.72, label=label, **look)
+        shown = label if milliseconds.max() >= _SEEN * longest else f"_{label}"
+        axes.barh(range(len(rows)), milliseconds, left=left, height=0.72, label=shown, **look)
         left = left + milliseconds.fillna(0)
     axes.grid(False, axis="y")
     return left
+
+
+def legend_of_parts(figure: Figure, all_axes: Sequence[Axes]) -> None:
+    """Write a legend of the parts that the bars of any panel show; none if all bars are plain."""
+    found: dict[str, Artist] = {}
+    for axes in all_axes:
+        handles, labels = axes.get_legend_handles_labels()
+        found |= zip(labels, handles)
+    labels = [label for label, *_ in PARTS.values() if label in found]
+    if labels:
+        legend(figure, [found[label] for label in labels], labels)
 
 
 BREAKDOWN = "step_breakdown"
@@ -60,7 +78,7 @@ def write_breakdown(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
         axes.set_title(f"{task}\n{workers} workers on {cluster}", fontsize=7)
     for axes in all_axes[-len(clusters) :]:
         axes.set_xlabel("ms a step")
-    legend(figure, *all_axes[0].get_legend_handles_labels())
+    legend_of_parts(figure, all_axes)
     finish(figure, folder / BREAKDOWN, "simulated; means over the steps and the workers; scales differ")
 
 
