@@ -1,5 +1,7 @@
 """What tests of figures share: the figures as they are before they are written and closed."""
 
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,3 +39,19 @@ def draw(draw_all: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
         return figure
 
     return drawn
+
+
+@pytest.fixture
+def printed_points() -> Callable[[Path, float], float]:
+    """The smallest size of letters in a figure's PDF, in points, where it is printed so many inches wide."""
+
+    def smallest(pdf: Path, inches: float) -> float:
+        content = pdf.read_bytes()
+        (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+)", content)
+        drawn = [
+            zlib.decompress(each) for each in re.findall(rb"stream\r?\n(x.*?)\r?\nendstream", content, re.S)
+        ]
+        sizes = [float(size) for each in drawn for size in re.findall(rb"/F\d+ ([\d.]+) Tf", each)]
+        return min(sizes) * 72 * inches / float(box)
+
+    return smallest

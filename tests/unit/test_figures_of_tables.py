@@ -56,15 +56,23 @@ def test_one_wide_interval_is_cut_and_the_others_stay_readable(drawn):
     assert low < -0.6 < 0.6 < high < 2
     arrows = {line.get_marker() for line in axes.get_lines() if line.get_label() == "_cut"}
     assert arrows == {"<", ">"}
-    assert points(axes)[4] == -55
-    assert "-55.0" in [text.get_text() for text in axes.texts]
+    assert 4 not in points(axes)
+    assert "\N{MINUS SIGN}55.0" in [text.get_text() for text in axes.texts]
 
 
-def test_one_pair_has_a_point_and_no_interval(drawn):
-    row = comparison("once", 0.5, math.nan, "inconclusive", n=1)
+def test_an_interval_outside_of_the_axis_is_one_arrow_with_its_mean(drawn):
+    rows = [comparison(m, 0.1, 0.4, "inconclusive") for m in METHODS[:4]]
+    (axes,) = drawn(pd.DataFrame([*rows, comparison("far", -55.0, 1.0, "different")])).axes
+    assert [line.get_marker() for line in axes.get_lines() if line.get_label() == "_cut"] == ["<"]
+    assert "\N{MINUS SIGN}55.0" in [text.get_text() for text in axes.texts]
+
+
+def test_one_pair_is_a_row_without_a_point(drawn):
+    row = comparison("once", 55.0, math.nan, "inconclusive", n=1)
     (axes,) = drawn(pd.DataFrame([comparison("first", 0.2, 0.1, "different"), row])).axes
-    assert points(axes) == {0: 0.2, 1: 0.5}
-    assert intervals(axes) == {}  # that of the first row is at 0
+    assert points(axes) == {0: 0.2}
+    assert axes.get_xlim()[1] < 1
+    assert [text.get_text() for text in axes.texts][2:4] == ["1", "inconclusive"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

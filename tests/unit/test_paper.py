@@ -263,6 +263,20 @@ def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_to_the_left(axes
     assert "n/a" in [text.get_text() for text in drawn.texts]
 
 
+def test_numbers_of_bars_stay_inside_the_frame(axes):
+    drawn = axes({"saved": Value("94.49", "a"), "with_preparation": Value(f"{MINUS}300.00", "b")})
+    frame = drawn.get_window_extent()
+    for text in drawn.texts:
+        box = text.get_window_extent()
+        assert frame.x0 + 2 < box.x0 < box.x1 < frame.x1 - 2, text.get_text()
+
+
+def test_letters_of_bars_have_6_points_in_a_column(tmp_path, printed_points):
+    long = Bars(file="demo", axis="saved, %", bars={"push, pull, preparation": "with_preparation"})
+    paper.draw_bars(long, VALUES, tmp_path / "counted")
+    assert printed_points(tmp_path / "counted.pdf", 86 / 25.4) >= 6
+
+
 def test_a_name_without_a_value_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"a bar in paper/values.yaml: there is no value 'saved'; declare it"):
         paper.draw_bars(COUNTED, {}, tmp_path / "counted")

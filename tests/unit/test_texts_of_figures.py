@@ -235,6 +235,28 @@ def test_no_text_covers_another(name, labels, draw):
     assert figure.get_figwidth() <= 2.3 * style.COLUMN_INCHES
 
 
+def test_the_legend_of_the_map_has_only_what_a_cell_has(draw):
+    of_cells = times_without_data(OF_A_SUITE)
+    # Of these, the study found another accuracy.
+    of_cells = of_cells[~of_cells.method.isin(["daso", "local_sgd_4"])]
+    (legend,) = draw(times_map.write_map, of_cells).legends
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert "changed in the study" not in shown
+    assert {"accuracy of SSGD", "accuracy unknown", "SSGD is the fastest"} < set(shown)
+
+
+# The inches of a figure of a column, and of one over both, on the paper's A4 pages.
+PRINTED = {"trade_off": 86 / 25.4, "map": 178 / 25.4}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_in_the_paper_no_letters_are_smaller_than_6_points(name, monkeypatch, tmp_path, printed_points):
+    monkeypatch.setattr(style, "_WRITTEN", {"pdf": style._WRITTEN["pdf"]})
+    style.use()
+    DRAWN[name](OF_A_SUITE, tmp_path)
+    assert printed_points(tmp_path / f"{name}.pdf", PRINTED[name]) >= 6
+
+
 # The figures of runs are in test_accuracy_figures.py.
 OTHERS = {
     **{name: DRAWN[name] for name in ("ladder", "hsgd_ratio", "map")},

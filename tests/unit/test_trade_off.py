@@ -53,6 +53,28 @@ def test_a_method_far_below_the_others_stands_at_the_edge_with_its_number(drawn)
     assert "unclear (\N{MINUS SIGN}80.0)" in [text.get_text() for text in axes.texts]
 
 
+def note(figure):
+    return figure.texts[-1].get_text().replace("\n", " ")
+
+
+def test_an_interval_that_is_cut_at_the_frame_has_an_arrow_head_and_the_note_says_so(drawn):
+    rows = frames.summary()
+    assert "arrow" not in note(drawn(rows))
+    rows.loc[rows.method == "unclear", "gain_low"] = -50.0
+    figure = drawn(rows)
+    axes = figure.axes[0]
+    (arrow,) = [line for line in axes.get_lines() if line.get_label() == "_cut"]
+    assert arrow.get_xydata().tolist() == [[-1, axes.get_ylim()[0]]]
+    assert "arrow heads: the interval goes on below" in note(figure)
+
+
+def test_one_pair_is_no_comparison_and_has_no_point(drawn):
+    rows = frames.summary()
+    rows.loc[rows.method == "unclear", ["gain_low", "gain_high"]] = np.nan
+    assert set(points(drawn(rows).axes[0])) == {"ssgd", "less", "alike"}
+    assert "can be compared" in drawn(rows.assign(gain_low=np.nan)).texts[0].get_text()
+
+
 def test_only_the_most_workers_are_shown_and_without_a_comparison_a_sentence(drawn):
     rows = frames.summary()
     assert len(trade_off.shown(rows)) == 1

@@ -38,13 +38,13 @@ def draw_bars(bars: Bars, values: dict[str, Value], stem: Path) -> None:
     texts = [values[name].text for name in bars.bars.values()]
     numbers = list(map(_length, texts))
     height = _INCHES_FOR_THE_AXIS + _INCHES_FOR_A_BAR * len(numbers)
-    figure, axes = plt.subplots(figsize=(style.COLUMN_INCHES, height))
+    figure, axes = plt.subplots(figsize=(style.COLUMN_INCHES, height), layout="constrained")
     colours = [_MORE if number < 0 else _LESS for number in numbers]
     drawn = axes.barh(list(bars.bars), numbers, color=colours)
     axes.bar_label(drawn, texts, padding=_BESIDE_POINTS, fontsize=7)
     axes.invert_yaxis()
     axes.axvline(0, color="0.1", linewidth=0.8)
-    axes.margins(x=0.25)
+    axes.margins(x=0.4)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(bars.axis)
     style.save(figure, stem)

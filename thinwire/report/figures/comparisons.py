@@ -15,10 +15,11 @@ from matplotlib.axes import Axes
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import number
 from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
 from thinwire.report.figures.score_points import KINDS, cheap, heading
 from thinwire.report.figures.style import finish, grid, name_methods, say
-from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, fixed
+from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE
 from thinwire.report.rows.quantities import BLOCK, CELL
 from thinwire.report.statistics.speed import ratios
 
@@ -64,8 +65,8 @@ def write_paired_differences(
     note = (
         "mean of the paired differences with a 95 % t interval; shaded: ± "
         f"{margins} {task.unit.name}, within which {task.scores} are called equal; "
-        "n: pairs; diamond: different, square: no effect of this size, hollow: inconclusive; arrows: the "
-        "interval goes on, and a number is its mean"
+        "n: pairs; diamond: different, square: no effect of this size, hollow: inconclusive; arrow: the "
+        "interval goes on; number beside an arrow: its mean, which lies there"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 
@@ -80,18 +81,18 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
     side = axes.get_yaxis_transform()
     for place, row in enumerate(panel.to_dict("records")):
         mean, *interval = (row[f"gain_{name}"] for name in ("mean", "low", "high"))
-        if np.isfinite(mean):
+        if np.isfinite([mean, *interval]).all():  # one pair is no comparison, and has no interval
             look = _VERDICTS[row["verdict"]]
-            if np.isfinite(interval).all():
-                axes.plot(interval, [place, place], color=look["color"], linewidth=1.2)
-                _cut(axes, place, interval, limit, look["color"])
-            axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
-            if abs(mean) > limit:
+            axes.plot(interval, [place, place], color=look["color"], linewidth=1.2)
+            _cut(axes, place, interval, limit, look["color"])
+            if abs(mean) <= limit:
+                axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
+            else:
                 at = np.sign(mean) * 0.9 * limit
                 axes.text(
                     at,
                     place,
-                    fixed(mean, task.unit.digits - 1),
+                    number(mean, task.unit.digits - 1),
                     ha="left" if mean < 0 else "right",
                     bbox=_OPAQUE,
                     **_BESIDE,
@@ -105,7 +106,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
 
 def _limit(panel: pd.DataFrame, margin: float) -> float:
     """How far the axis goes on both sides, so that one wide interval does not hide what the others say."""
-    bounds = panel[["gain_mean", "gain_low", "gain_high"]].abs()
+    bounds = panel[["gain_low", "gain_high"]].abs()
     reaches = bounds.where(np.isfinite(bounds)).max(axis=1).dropna()
     if reaches.empty:
         return _LEAST_MARGINS * margin
@@ -114,11 +115,9 @@ def _limit(panel: pd.DataFrame, margin: float) -> float:
 
 def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: str) -> None:
     """Draw an arrow at an end of the axis beyond which the interval goes on."""
-    for bound, marker in zip(interval, "<>"):
-        if abs(bound) > limit:
-            axes.plot(
-                [np.sign(bound) * limit], [place], marker=marker, markersize=4, color=colour, label="_cut"
-            )
+    for bound, sign, marker in zip(interval, (-1, 1), "<>"):
+        if sign * bound > limit:
+            axes.plot([sign * limit], [place], marker=marker, markersize=4, color=colour, label="_cut")
 
 
 _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.markers import CARETDOWN
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import lines, looks, style
-from thinwire.report.figures.fitted_text import wrapped
+from thinwire.report.figures.fitted_text import number, wrapped
 from thinwire.report.figures.near_labels import Point, write_near
 from thinwire.report.figures.score_points import heading
 from thinwire.report.figures.style import finish, fix_layout, grid, say
-from thinwire.report.report_files import TRADE_OFF, fixed
+from thinwire.report.report_files import TRADE_OFF
 from thinwire.report.rows.quantities import BLOCK
 
 _HEIGHT_INCHES = 2.4
@@ -24,16 +25,21 @@ _AROUND = 0.1  # of an axis, on each side
 _LEAST_MARGINS = 4.0  # that are seen below 0
 _MOST_LOSSES = 2.5  # that are seen below 0, in those that a quarter of the methods surpass
 _BAR: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55, "zorder": 2}
+_CUT: dict[str, Any] = {"markersize": 5, "label": "_cut", "zorder": 3}
 
 
 def shown(summary: pd.DataFrame) -> list[pd.DataFrame]:
     """For each data set and model, the rows on the most workers, with the column `saved` in percent.
 
-    It is about the bytes between nodes, or the payload if there is one node.
+    It is about the bytes between nodes, or the payload if there is one node. One pair is no comparison, so a
+    difference without an interval is left out.
     """
     rows = summary[summary.workers == summary.groupby(["dataset", "model"]).workers.transform("max")]
     between, payload = rows.between_nodes_reduction_percent, rows.total_reduction_percent
-    rows = rows.assign(saved=between.where(rows.nodes > 1, payload))
+    rows = rows.assign(
+        saved=between.where(rows.nodes > 1, payload),
+        gain_mean=rows.gain_mean.where(np.isfinite(rows.gain_low.astype(float))),
+    )
     own = rows[np.isfinite(rows.saved.astype(float)) & (rows.saved < 100)]
     return [panel for _, panel in own.groupby(BLOCK, sort=False) if panel.gain_mean.notna().any()]
 
@@ -60,23 +66,17 @@ def write(task: LearningTask, summary: pd.DataFrame, folder: Path, baselines: Se
         axes.set_ylabel(gain, fontsize=7)
         _scale(axes, panel, task)
     fix_layout(figure)
-    below = [_points(axes, panel, baselines) for axes, panel in zip(all_axes, panels)]
+    said = [phrase for axes, panel in zip(all_axes, panels) for phrase in _points(axes, panel, baselines)]
     note = (
         "wanted: high, and far to the right; bars: 95 % intervals of paired differences; shaded: ± "
         f"{task.margin:g} {task.unit.name}"
     )
-    note += "; a number in brackets: the point lies below" if any(below) else ""
-    finish(figure, folder / TRADE_OFF, note)
+    finish(figure, folder / TRADE_OFF, "; ".join([note, *dict.fromkeys(said)]))
 
 
 def _place(saved: Any) -> Any:
     """Where a saving lies on the axis."""
     return -np.log2(1 - np.asarray(saved, dtype=float) / 100)
-
-
-def _minus(number: str) -> str:
-    """The number with a minus sign in place of a hyphen."""
-    return number.replace("-", "\N{MINUS SIGN}")
 
 
 def _scale(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
@@ -85,7 +85,7 @@ def _scale(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
     around = _AROUND * max(1.0, float(np.ptp(places)))
     axes.set_xlim(places.min() - around, places.max() + around)
     ticks = [tick for tick in _TICKS if places.min() - around <= _place(tick) <= places.max() + around]
-    axes.set_xticks(_place(ticks), [_minus(f"{tick:g}") for tick in ticks])
+    axes.set_xticks(_place(ticks), [number(tick, int(tick % 1 > 0)) for tick in ticks])
     losses = -panel.gain_mean.clip(upper=0).dropna()
     most = max(_LEAST_MARGINS * task.margin, min(losses.max(), _MOST_LOSSES * losses.quantile(0.75, "lower")))
     high = max(_LEAST_MARGINS / 2 * task.margin, panel.gain_high.max())
@@ -94,12 +94,12 @@ def _scale(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
     axes.axhline(0, color="0.1", linewidth=0.8, zorder=1)
 
 
-def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> bool:
-    """Draw the points of a panel; does one lie below it?"""
+def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> list[str]:
+    """Draw the points of a panel; gives phrases on what lies below it."""
     low, high = axes.get_ylim()
     least = low + 0.04 * (high - low)
     names = lines.shown(list(panel.method))
-    below, labelled, drawn = False, [], [np.array([(axes.get_xlim()[0], 0), (axes.get_xlim()[1], 0)])]
+    said, labelled, drawn = [], [], [np.array([(axes.get_xlim()[0], 0), (axes.get_xlim()[1], 0)])]
     for row in panel.assign(at=_place(panel.saved)).to_dict("records"):
         bold = row["method"] in baselines
         look, gain, label = looks.look(row["method"], bold), row["gain_mean"], names[row["method"]]
@@ -107,15 +107,18 @@ def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> bool:
             if row["method"] != baselines[0]:
                 continue
             gain = 0.0
-        elif np.isfinite(row["gain_low"]):
+        else:
             bar = np.clip([row["gain_low"], row["gain_high"]], low, high)
             axes.plot([row["at"]] * 2, bar, color=look.colour, label="_bar", **_BAR)
             drawn.append(np.column_stack([[row["at"]] * 2, bar]))
+            if row["gain_low"] < low and gain >= least:
+                axes.plot([row["at"]], [low], marker=CARETDOWN, color=look.colour, **_CUT)
+                said.append("arrow heads: the interval goes on below")
         marker = look.marker
         if gain < least:
-            label, gain, marker = f"{label} ({_minus(fixed(gain, 1))})", least, "v"
-            below = True
+            label, gain, marker = f"{label} ({number(gain, 1)})", least, "v"
+            said.append("a number in brackets: the point lies below")
         axes.plot([row["at"]], [gain], marker=marker, color=look.colour, markersize=4.5, label=row["method"])
         labelled.append(Point(label, row["at"], gain, look.colour, bold))
     write_near(axes, labelled, drawn)
-    return below
+    return said
