@@ -70,7 +70,7 @@ def _entry(key: str, entry: Mapping[str, Any]) -> str:
         "booktitle": parent.get("title") if in_proceedings else None,
         "volume": parent.get("volume"),
         "number": parent.get("issue"),
-        "school": entry.get("organization"),
+        "school": entry.get("publisher"),
         "eprint": number,
         "archiveprefix": "arXiv" if number else None,
         "url": entry.get("url"),

@@ -57,10 +57,10 @@ _KNOWN = {
     "terngrad": Look("#c2558c", "P", _DASHES[2]),
     "nuqsgd": Look("#6f7400", "p", _DASHES[1]),
     # Their digests give them the look of a label beside them.
-    "ssgd_bf16_5mb": Look(_BLACK, "P", _DASHES[1]),
-    "ssgd_no_overlap": Look(_BLACK, "<", _DASHES[0]),
-    "hylo_exponent_1": Look("#00805c", "D", _DASHES[3]),
-    "hylo_random": Look("#00805c", "o", _DASHES[4]),
+    "ssgd_bf16_5mb": Look(_BLACK, "P", _DASHES[3]),
+    "ssgd_no_overlap": Look(_BLACK, "<", _DASHES[1]),
+    "hylo_exponent_1": Look("#00805c", "D", _DASHES[4]),
+    "hylo_random": Look("#00805c", "o", _DASHES[5]),
     "local_sgd_adaptive": Look("#6f7400", "^", _DASHES[1]),
 }
 
