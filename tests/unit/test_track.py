@@ -76,6 +76,15 @@ def test_without_times_there_is_one_sentence(tmp_path):
         track.simulated_steps(TRACK, "tracks/v1", tmp_path)
 
 
+def test_without_records_there_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(track, "simulated_steps", lambda *_: SECONDS)
+    monkeypatch.setattr(track.submission, "every", list)
+    with pytest.raises(
+        UserError, match=r"no record of tracks/v1: start `snakemake --config suites=tracks/v1`"
+    ):
+        track.write("tracks/v1", tmp_path)
+
+
 @pytest.mark.slow
 def test_with_an_accelerator_seconds_do_not_depend_on_this_machine(tmp_path):
     (cell,) = [c for c in expand.cells("tracks/v1") if c.path.endswith("ssgd/w4n4/seed0")]

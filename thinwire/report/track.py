@@ -27,6 +27,7 @@ from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite, Track
 from thinwire.config.suite_task import task_of
+from thinwire.plugins import show
 from thinwire.records.record import Record
 from thinwire.report import report_files
 from thinwire.report.rows.sound_records import Reader
@@ -154,7 +155,7 @@ def write(suite: str, results: Path) -> None:
     """Write `scores.csv` and `scores.md` of a suite: of its methods that have runs, and of submissions.
 
     Raises:
-        UserError: a record is missing or damaged, or the suite has not been simulated.
+        UserError: there is no record, one is damaged, or the suite has not been simulated.
     """
     settings = load(suite)
     assert settings.track is not None
@@ -171,6 +172,10 @@ def write(suite: str, results: Path) -> None:
                 with folders.named(each.folder):
                     seconds[each.name] = _simulated(settings, submitted[0].cell, results)
                 records += submitted
+    if not records:
+        raise UserError(
+            f"{show(results)} has no record of {suite}: start `snakemake --config suites={suite}`"
+        )
     made = table(scores(settings.track, records, seconds), tiers)
     report_files.write_table(made, folder / f"{report_files.SCORES}.csv")
     write_text(folder / f"{report_files.SCORES}.md", markdown(made, settings))
