@@ -132,6 +132,23 @@ def test_a_number_on_cpus_must_follow_from_shapes():
     assert row_of(of, *rows, run("thin", 1, 51))["verdict"] == "held"
 
 
+@pytest.mark.parametrize(
+    ("direction", "ours", "verdict"),
+    [("more", 92.4, "inconclusive"), ("more", 92.8, "held"), ("not_less", 91.4, "inconclusive"),
+     ("not_less", 91.0, "contradicted"), ("same", 92.1, "held")],
+)  # fmt: skip
+def test_a_difference_that_tuning_leaves_to_chance_decides_nothing(direction, ours, verdict):
+    of = claim(**ACCURACY[direction], **({} if direction == "more" else points(0.3)))
+    again = {"ssgd_again": Entry(use="ssgd", tuned_again=True)}
+    methods = load("claims/mp2").methods | {"thin": Entry(use="mp2")} | again
+    scores = {"ssgd": 92.0, "ssgd_again": 92.7, "thin": ours}
+    rows = [run(name, n, accuracy=score + n / 100) for name, score in scores.items() for n in range(6)]
+    row = row_of(of, *rows, methods=methods)
+    assert row["verdict"] == verdict
+    if verdict == "inconclusive":
+        assert row["reason"] == "within what tuning leaves to chance: 0.70 points"
+
+
 def test_what_may_be_said():
     held = row_of(claim(), run("ssgd", 0), run("thin", 0, 50))
     assert held["says"] == "digits, cnn, 8 workers on 2 nodes: `thin` pushes 50.00 % less than `ssgd`."

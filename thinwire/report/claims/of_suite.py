@@ -9,7 +9,7 @@ import pandas as pd
 
 from thinwire import plugins
 from thinwire.config.claims import SCORES, SECONDS, Claim, Metric
-from thinwire.config.entries import entries_of
+from thinwire.config.entries import entries_of, heirs, tuned_again
 from thinwire.config.suite_schema import Suite
 from thinwire.report.claims.claim_verdict import (
     Outcome,
@@ -23,8 +23,9 @@ from thinwire.report.claims.claim_verdict import (
 )
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import task_of_runs
-from thinwire.report.rows.comparisons import resolution
+from thinwire.report.rows.comparisons import noise_floor, resolution
 from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching
+from thinwire.report.statistics import words
 
 # What all runs have in common that are compared with each other.
 CELL = [*BLOCK, "cluster"]
@@ -118,8 +119,9 @@ def rows_of(
         simulated_times: the rows of `thinwire simulate`; None if there are none.
     """
     runs = runs.assign(cluster=runs.cluster.fillna(""))
+    chance = noise_floor(runs, suite.baseline, tuned_again(suite), task_of_runs(runs))
     for claim in suite.claim:
-        found = [*_of_runs(name, suite, claim, runs, curves)]
+        found = [*_of_runs(name, suite, claim, runs, curves, chance)]
         if claim.metric in SECONDS and simulated_times is not None:
             found += _of_simulation(name, suite, claim, simulated_times)
         nothing = Outcome(Verdict.INCONCLUSIVE, "no runs of these methods yet")
@@ -127,7 +129,7 @@ def rows_of(
 
 
 def _of_runs(
-    name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame
+    name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame, chance: float
 ) -> Iterator[Row]:
     runs = runs[runs.method.isin([claim.method, *claim.variants, *claim.against])]
     runs = runs[runs.model.isin(claim.models or runs.model)]
@@ -137,17 +139,17 @@ def _of_runs(
     for cell, group in runs.groupby(CELL, sort=False):
         place = dict(zip(CELL, cell))
         if claim.method in set(group.method):
-            against, outcome = _outcome(claim, group, suite)
+            against, outcome = _outcome(claim, group, suite, chance)
             variants = {
-                label: _outcome(claim.model_copy(update={"method": label}), group, suite)[1]
+                label: _outcome(claim.model_copy(update={"method": label}), group, suite, chance)[1]
                 for label in claim.variants
             }
             outcome = rounded(over_variants(claim.method, outcome, variants))
             yield _row(name, suite, claim, against, outcome, place)
 
 
-def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str], Outcome]:
-    """With what the method is compared in this cell, and the verdict."""
+def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> tuple[list[str], Outcome]:
+    """With what the method is compared in this cell, and the verdict; `chance`: the noise floor of tuning."""
     ours = runs[runs.method == claim.method]
     if len(ours) and (ours.status == "skipped").all():
         why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
@@ -161,12 +163,13 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     more_is_better = claim.metric in SCORES and SCORES[claim.metric].higher_is_better
     best = str(means.idxmax() if more_is_better else means.idxmin())
     values = known.set_index("repetition").groupby("method").value
-    pairs = pd.concat([values.get_group(claim.method), values.get_group(best)], axis=1, join="inner")
+    pairs = pd.concat({each: values.get_group(each) for each in (claim.method, best)}, axis=1, join="inner")
     if pairs.empty:
         return [best], Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
     outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution(known, task_of_runs(known)))
+    outcome = _beyond_chance(claim, outcome, pairs, suite, chance)
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
@@ -178,6 +181,22 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
         outcome = outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
     return [best], outcome
+
+
+def _beyond_chance(
+    claim: Claim, outcome: Outcome, pairs: pd.DataFrame, suite: Suite, chance: float
+) -> Outcome:
+    """The outcome; inconclusive if it rests on a difference that tuning leaves to chance."""
+    if not chance or claim.metric not in SCORES:
+        return outcome
+    says_differ = outcome.verdict == Verdict.CONTRADICTED
+    says_differ |= claim.direction == "more" and outcome.verdict == Verdict.HELD
+    inherited = heirs(entries_of(suite))
+    ours, theirs = (inherited.get(label, label) for label in pairs.columns)
+    if not says_differ or ours == theirs or abs((pairs.iloc[:, 0] - pairs.iloc[:, 1]).mean()) > chance:
+        return outcome
+    reason = words.left_to_chance(chance, SCORES[claim.metric].unit)
+    return outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None:

@@ -41,7 +41,7 @@ def on_score(judged: Judged, unit: Unit, chance: float = 0.0, at_chance: bool = 
     if at_chance:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive("the baseline's runs are at chance level"))
     if judged.differs and chance and abs(difference.mean) <= chance:
-        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_left_to_chance(chance, unit)))
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(left_to_chance(chance, unit)))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
@@ -136,7 +136,8 @@ def on_chance(chance: float, unit: Unit, baseline: str, again: str) -> str:
     )
 
 
-def _left_to_chance(chance: float, unit: Unit) -> str:
+def left_to_chance(chance: float, unit: Unit) -> str:
+    """Why a difference that is not larger than the noise floor is none."""
     return f"within what tuning leaves to chance: {_size(chance, unit)}"
 
 
