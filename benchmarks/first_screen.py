@@ -55,7 +55,7 @@ def shown(page: Path, folder: Path) -> tuple[float, float]:
     """The median seconds until a page is painted, and until its first screen is there."""
     seconds = []
     for _ in range(OPENED):
-        with tempfile.TemporaryDirectory(dir=folder) as profile:
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as profile:
             browser = Chromium(Path(profile))
             browser.size(1280)
             browser.open(page.as_uri())

@@ -33,7 +33,7 @@ _MARKED = (
     "done and above chance level."
 )
 _MARKED_SCORE = "{Scores} are marked by their verdicts, and only if none is inconclusive."
-_UNMARKED_SCORE = "{Scores} are not marked, because comparisons are inconclusive."
+_UNMARKED_SCORE = "{Scores} are not marked, because a comparison is inconclusive or none finds a difference."
 _AT_CHANCE = {
     CLASSIFICATION.name: "At chance level: the accuracy is at most 1/classes plus three standard deviations, "
     "which guessing reaches too.",
