@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from thinwire.report.figures import style
-from thinwire.report.figures.fitted_text import number, shortened, text_width, wrapped
+from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
+from thinwire.report.report_files import with_minus
 
 
 def test_short_labels_stay_and_long_ones_lose_their_middle_but_not_what_makes_them_different():
@@ -34,4 +35,4 @@ def test_the_width_is_that_of_the_drawn_text():
 
 
 def test_numbers_have_a_minus_sign_and_no_hyphen():
-    assert [number(value, 1) for value in (-14.61, -0.04, 2)] == ["\N{MINUS SIGN}14.6", "0.0", "2.0"]
+    assert [with_minus(value, 1) for value in (-14.61, -0.04, 2)] == ["\N{MINUS SIGN}14.6", "0.0", "2.0"]

@@ -184,6 +184,11 @@ def fixed(value: float, digits: int) -> str:
     return text if Decimal(text) else text.removeprefix("-")
 
 
+def with_minus(value: float, digits: int) -> str:
+    """The same for people: with a minus sign in place of the hyphen."""
+    return fixed(value, digits).replace("-", "\N{MINUS SIGN}")
+
+
 def with_table_digits(table: pd.DataFrame) -> pd.DataFrame:
     """The table with all fractions as its file gives them."""
     fractions = table.select_dtypes("float").items()

@@ -10,7 +10,7 @@ from thinwire.base.errors import UserError
 from thinwire.config.claims import SECONDS
 from thinwire.publish.page.runs import cell_names, joined, read_table
 from thinwire.report.claims.claim_verdict import Verdict
-from thinwire.report.report_files import CLAIMS, fixed
+from thinwire.report.report_files import CLAIMS, with_minus
 
 DIFFERS = "differs by place"  # held in one, and contradicted or without an effect in another
 NO_RUNS = "no runs yet"
@@ -152,4 +152,4 @@ def _with_unit(text: str, unit: str) -> str:
 
 
 def _number(value: float) -> str:
-    return fixed(value, 0 if abs(value) >= _LARGE else 2).replace("-", "\N{MINUS SIGN}")
+    return with_minus(value, 0 if abs(value) >= _LARGE else 2)

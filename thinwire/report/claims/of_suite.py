@@ -187,13 +187,14 @@ def _beyond_chance(
     claim: Claim, outcome: Outcome, pairs: pd.DataFrame, suite: Suite, chance: float
 ) -> Outcome:
     """The outcome; inconclusive if it rests on a difference that tuning leaves to chance."""
-    if not chance or claim.metric not in SCORES:
+    differs = outcome.verdict == Verdict.CONTRADICTED or (
+        outcome.verdict == Verdict.HELD and claim.direction == "more"
+    )
+    small = abs((pairs.iloc[:, 0] - pairs.iloc[:, 1]).mean()) <= chance
+    if not (chance and claim.metric in SCORES and differs and small):
         return outcome
-    says_differ = outcome.verdict == Verdict.CONTRADICTED
-    says_differ |= claim.direction == "more" and outcome.verdict == Verdict.HELD
-    inherited = heirs(entries_of(suite))
-    ours, theirs = (inherited.get(label, label) for label in pairs.columns)
-    if not says_differ or ours == theirs or abs((pairs.iloc[:, 0] - pairs.iloc[:, 1]).mean()) > chance:
+    tuned_as = heirs(entries_of(suite))
+    if len({tuned_as.get(label, label) for label in pairs.columns}) == 1:
         return outcome
     reason = words.left_to_chance(chance, SCORES[claim.metric].unit)
     return outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=reason)

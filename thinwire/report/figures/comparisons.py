@@ -15,11 +15,10 @@ from matplotlib.axes import Axes
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
-from thinwire.report.figures.fitted_text import number
 from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
 from thinwire.report.figures.score_points import KINDS, cheap, heading
 from thinwire.report.figures.style import finish, grid, name_methods, say
-from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE
+from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, with_minus
 from thinwire.report.rows.quantities import BLOCK, CELL
 from thinwire.report.statistics.speed import ratios
 
@@ -92,7 +91,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
                 axes.text(
                     at,
                     place,
-                    number(mean, task.unit.digits - 1),
+                    with_minus(mean, task.unit.digits - 1),
                     ha="left" if mean < 0 else "right",
                     bbox=_OPAQUE,
                     **_BESIDE,

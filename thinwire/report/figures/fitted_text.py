@@ -5,15 +5,8 @@ from functools import lru_cache
 
 from matplotlib.font_manager import FontProperties, findfont, get_font
 
-from thinwire.report.report_files import fixed
-
 _MEASURED_POINTS = 100.0  # points at which letters are measured
 _GAP = "\N{HORIZONTAL ELLIPSIS}"
-
-
-def number(value: float, digits: int) -> str:
-    """A number with so many digits after the point, and with a minus sign in place of a hyphen."""
-    return fixed(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def text_width(text: str, points: float, bold: bool = False) -> float:

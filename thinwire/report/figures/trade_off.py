@@ -11,11 +11,11 @@ from matplotlib.markers import CARETDOWN
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import lines, looks, style
-from thinwire.report.figures.fitted_text import number, wrapped
+from thinwire.report.figures.fitted_text import wrapped
 from thinwire.report.figures.near_labels import Point, write_near
 from thinwire.report.figures.score_points import heading
 from thinwire.report.figures.style import finish, fix_layout, grid, say
-from thinwire.report.report_files import TRADE_OFF
+from thinwire.report.report_files import TRADE_OFF, with_minus
 from thinwire.report.rows.quantities import BLOCK
 
 _HEIGHT_INCHES = 2.4
@@ -85,7 +85,7 @@ def _scale(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
     around = _AROUND * max(1.0, float(np.ptp(places)))
     axes.set_xlim(places.min() - around, places.max() + around)
     ticks = [tick for tick in _TICKS if places.min() - around <= _place(tick) <= places.max() + around]
-    axes.set_xticks(_place(ticks), [number(tick, int(tick % 1 > 0)) for tick in ticks])
+    axes.set_xticks(_place(ticks), [with_minus(tick, int(tick % 1 > 0)) for tick in ticks])
     losses = -panel.gain_mean.clip(upper=0).dropna()
     most = max(_LEAST_MARGINS * task.margin, min(losses.max(), _MOST_LOSSES * losses.quantile(0.75, "lower")))
     high = max(_LEAST_MARGINS / 2 * task.margin, panel.gain_high.max())
@@ -116,7 +116,7 @@ def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> list[s
                 said.append("arrow heads: the interval goes on below")
         marker = look.marker
         if gain < least:
-            label, gain, marker = f"{label} ({number(gain, 1)})", least, "v"
+            label, gain, marker = f"{label} ({with_minus(gain, 1)})", least, "v"
             said.append("a number in brackets: the point lies below")
         axes.plot([row["at"]], [gain], marker=marker, color=look.colour, markersize=4.5, label=row["method"])
         labelled.append(Point(label, row["at"], gain, look.colour, bold))

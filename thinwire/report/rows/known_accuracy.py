@@ -10,7 +10,7 @@ import pandas as pd
 
 from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
-from thinwire.report.report_files import fixed
+from thinwire.report.report_files import fixed, with_minus
 from thinwire.report.statistics.paired import Verdict
 
 STUDY = "laptop"
@@ -55,7 +55,7 @@ def in_words(label: str) -> str:
 
 
 def _signed(points: float) -> str:
-    text = fixed(points, 1).replace("-", "\N{MINUS SIGN}")
+    text = with_minus(points, 1)
     return f"+{text}" if float(fixed(points, 1)) > 0 else text
 
 
