@@ -44,7 +44,7 @@ def sentence(code: int, errors: str, words: tuple[str, ...]) -> str:
 
 
 def test_every_command_that_is_understood_is_a_function():
-    commands = next(a.choices for a in command_line._parser()._actions if a.dest == "command")
+    commands = next(a.choices for a in command_line.parser()._actions if a.dest == "command")
     for command in commands:
         module = import_module(f"thinwire.cli.{command_line._MODULE[command]}")
         assert callable(getattr(module, f"{command.replace('-', '_')}_main"))

@@ -10,7 +10,7 @@ import pytest
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.base.names import DEFAULT_RESULTS
-from thinwire.cli.main import _parser
+from thinwire.cli.arguments import parser
 from thinwire.config import expand, suite
 from thinwire.config.configuration import Configuration
 from thinwire.pipeline import grid
@@ -57,15 +57,15 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         if arguments is None or not arguments[0].islower():
             continue
         if arguments[0].startswith("--"):  # an option of every command, before its name
-            assert arguments[0] in _parser()._option_string_actions, words
+            assert arguments[0] in parser()._option_string_actions, words
             continue
-        command = _parser()._subparsers._group_actions[0].choices[arguments[0]]
+        command = parser()._subparsers._group_actions[0].choices[arguments[0]]
         if arguments[1:2] == ["--options"] or any(word.isupper() or word == "..." for word in arguments):
             continue  # a part of a command, or one with placeholders
         required = command._get_positional_actions() or any(action.required for action in command._actions)
         if len(arguments) == 1 and required:
             continue  # the name of a command in a sentence
-        arguments = _parser().parse_args(arguments)
+        arguments = parser().parse_args(arguments)
         for name in getattr(arguments, "suites", [getattr(arguments, "suite", "demo")]):
             suite.load(name)
         if hasattr(arguments, "cell"):

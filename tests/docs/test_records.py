@@ -16,7 +16,7 @@ from tests.commands import python, succeeded
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli import prepare, trace
-from thinwire.cli.main import _parser
+from thinwire.cli.arguments import parser
 from thinwire.plugins import ROOT
 
 BENCHMARKS = sorted(
@@ -98,7 +98,7 @@ SHOWN = [
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    prepare.data_main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    prepare.data_main(parser().parse_args(["data", "digits", "--results", str(folder)]))
     return str(folder)
 
 
@@ -108,7 +108,7 @@ def test_a_schedule_is_shown():
 
 @pytest.mark.parametrize(("command", "printed"), SHOWN)
 def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys):
-    arguments = _parser().parse_args([*shlex.split(command), "--results", results])
+    arguments = parser().parse_args([*shlex.split(command), "--results", results])
     capsys.readouterr()
     assert trace.schedule_main(arguments) == 0
     assert capsys.readouterr().out == printed

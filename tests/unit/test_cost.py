@@ -7,8 +7,8 @@ import pytest
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
+from thinwire.cli.arguments import parser
 from thinwire.cli.inspect import cells_main
-from thinwire.cli.main import _parser
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.expand import cell, cells
 from thinwire.pipeline import overview
@@ -122,7 +122,7 @@ def test_a_gpu_is_described_for_each_precision():
 
 def test_the_command_names_the_device_the_longest_job_and_what_is_left_out(results, capsys):
     words = ["cells", "demo", "--cost", "a100_tf32", "--results", str(results)]
-    assert cells_main(_parser().parse_args([*words, "--only", "methods=ssgd", "workers=w4"])) == 0
+    assert cells_main(parser().parse_args([*words, "--only", "methods=ssgd", "workers=w4"])) == 0
     first, longest, left_out, *errors = capsys.readouterr().out.splitlines()
     assert first.startswith("3 cells in 3 jobs: ")
     assert longest.startswith("The longest job is demo/digits/cnn/w4/seed")

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from thinwire.cli import simulate as command
-from thinwire.cli.main import _parser
+from thinwire.cli.arguments import parser
 from thinwire.simulation import simulated_file
 from thinwire.simulation.describe import describe, kinds_of_steps, ranges, repeats
 from thinwire.simulation.operations import Compute, Post, Wait
@@ -99,7 +99,7 @@ ROW = dict.fromkeys(simulated_file.COLUMNS, 1)
 def test_times_that_a_suite_does_not_ask_for_are_named(monkeypatch, tmp_path, capsys, words, other):
     monkeypatch.setattr(command, "simulate_suite", lambda *arguments: pd.DataFrame([ROW]))
     monkeypatch.setattr(command, "described", lambda rows, accelerator: [])
-    arguments = _parser().parse_args(["simulate", *words, "--results", str(tmp_path)])
+    arguments = parser().parse_args(["simulate", *words, "--results", str(tmp_path)])
     assert command.simulate_main(arguments) == 0
     printed = capsys.readouterr().err
     assert ("other times than config/demo.yaml asks for: `thinwire simulate demo" in printed) == other
@@ -112,7 +112,7 @@ def said(tmp_path, capsys):
 
     def call(suite, words):
         arguments = ["simulate", suite, *words.split(), "--results", str(tmp_path)]
-        assert command.simulate_main(_parser().parse_args(arguments)) == 0
+        assert command.simulate_main(parser().parse_args(arguments)) == 0
         methods = pd.read_csv(simulated_file.path_of(tmp_path, suite)).method
         return capsys.readouterr().err.replace(f" in {tmp_path}", ""), set(methods)
 

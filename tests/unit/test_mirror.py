@@ -10,7 +10,7 @@ from tests import small
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
 from thinwire.cli import prepare
-from thinwire.cli.main import _parser
+from thinwire.cli.arguments import parser
 from thinwire.config import expand
 from thinwire.config.expand import cell
 from thinwire.simulation.mirrored import MirroredCell, MirroredTrainer
@@ -179,7 +179,7 @@ def test_a_worker_gets_the_controls_of_another_one():
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    prepare.data_main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    prepare.data_main(parser().parse_args(["data", "digits", "--results", str(folder)]))
     return folder
 
 

@@ -117,7 +117,7 @@ def test_the_command_prints_json(monkeypatch, capsys):
     monkeypatch.setattr(command, "answers", lambda question, methods: ([answered("ssgd", 0.4, math.inf)], []))
     monkeypatch.setattr(command, "measure", lambda server: Link(2e9, 1e9, 0.05))
     line = "plan --model resnet18 --workers 16 --per-node 4 --probe 0123456789abcdef@other --json"
-    assert command.plan_main(command_line._parser().parse_args(line.split())) == 0
+    assert command.plan_main(command_line.parser().parse_args(line.split())) == 0
     content = json.loads(capsys.readouterr().out)
     assert (content["nodes"], content["weights"], content["validated"]) == (4, 11_173_962, False)
     assert (content["rate_gbit_per_second"], content["latency_seconds"]) == (1.0, 0.025)

@@ -134,7 +134,7 @@ def test_torch_without_memory_is_a_shortage():
     assert torch.empty(1).numel() == 1
 
 
-OUTPUT = "from thinwire.cli.output import ignore_lost_output\nimport os, sys\nignore_lost_output()\n"
+OUTPUT = "from thinwire.cli.main import ignore_lost_output\nimport os, sys\nignore_lost_output()\n"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ from thinwire.base.files import locked
 from thinwire.base.names import DEFAULT_RESULTS
 from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
-from thinwire.cli.output import print_line
 from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import load_cluster
@@ -44,6 +44,8 @@ from thinwire.train.reuse import MISSING, cell_state, record_of, set_aside, stor
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt, Report
     from thinwire.train.trainer import Trainer
+
+say = partial(print, flush=True)
 
 
 def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:
@@ -109,7 +111,7 @@ def run_main(arguments: Namespace) -> int:
             from thinwire.launch import local_processes
 
         start = local_processes.starter(wanted, load(wanted.suite), results, False, train)
-        code = until_it_ends(wanted, results, start, False, print_line)
+        code = until_it_ends(wanted, results, start, False, say)
         if code == 0 and key is not None:
             # The store only saves time, so that a full disk is no reason to fail now.
             with suppress(UserError):
@@ -271,4 +273,4 @@ def train_main(arguments: Namespace) -> int:
     results = arguments.results.absolute()
     if not (cells := only_finalists(cells, results)):
         return 0
-    return train_block(cells, results, arguments.jobs, train, print_line, arguments.again)
+    return train_block(cells, results, arguments.jobs, train, say, arguments.again)

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from functools import partial
 
 import pandas as pd
 from pydantic import ValidationError
@@ -11,7 +12,6 @@ from thinwire.base.files import aside
 from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
-from thinwire.cli.output import print_line
 from thinwire.config import clusters, grid_subset, tuned, tuning_space
 from thinwire.config import suite as suites
 from thinwire.config.accelerators import unlike_recipe
@@ -40,6 +40,8 @@ from thinwire.simulation.simulated_file import write
 from thinwire.simulation.suite_times import described, simulate_suite
 from thinwire.simulation.times_without_data import fastest, simulate_without_data
 
+say = partial(print, flush=True)
+
 
 def simulate_main(arguments: Namespace) -> int:
     """Simulate every method of a suite, and write and print its times."""
@@ -49,7 +51,7 @@ def simulate_main(arguments: Namespace) -> int:
     subset = grid_subset.of_words(arguments.only)
     warnings: list[str] = []
     results = arguments.results.absolute()
-    rows = simulate_suite(arguments.suite, results, settings, subset, print_line, warnings.append)
+    rows = simulate_suite(arguments.suite, results, settings, subset, say, warnings.append)
     path = write(rows, arguments.results, arguments.suite)
     print("\n".join(described(rows, settings.accelerator)))
     print(path)
@@ -70,7 +72,7 @@ def times_main(arguments: Namespace) -> int:
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     subset = grid_subset.of_words(arguments.only)
-    rows = simulate_without_data(arguments.suite, subset, arguments.jobs, print_line)
+    rows = simulate_without_data(arguments.suite, subset, arguments.jobs, say)
     path = times_file.path_of(arguments.results, arguments.suite)
     with aside(path) as scratch:
         with_table_digits(rows).to_csv(scratch, index=False)

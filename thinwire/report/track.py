@@ -32,7 +32,6 @@ from thinwire.records.record import Record
 from thinwire.report import report_files
 from thinwire.report.rows.sound_records import Reader
 from thinwire.simulation import simulated_file
-from thinwire.simulation.simulate import SimulatedCell
 from thinwire.submissions import submission
 from thinwire.submissions.score import tier
 from thinwire.train.record_check import SoundRecord
@@ -187,6 +186,10 @@ def _simulated(suite: Suite, cell: Cell, results: Path) -> float:
     assert suite.simulate is not None
     cluster = load_cluster(suite.track.cluster)
     spread = cluster.spread(cell.workers)
+    from thinwire.simulation.simulate import (
+        SimulatedCell,  # torch, which tables without submissions do not need
+    )
+
     made = SimulatedCell(cell, results, spread, suite.simulate.steps, suite.simulate.accelerator)
     return made.on(cluster).step_seconds
 
