@@ -19,7 +19,7 @@ from thinwire.optim.recipe import Strict
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
 from thinwire.report.figures import times_map
-from thinwire.report.rows.fastest_methods import fastest
+from thinwire.report.rows.known_accuracy import fastest
 from thinwire.simulation import times_file
 
 LIST = Path(__file__).with_name("numbers.yaml")

@@ -21,10 +21,10 @@ from thinwire.plugins import ROOT
 from thinwire.records.result import Cost, Traffic
 from thinwire.report import track
 from thinwire.report.claims import table as claims_table
+from thinwire.report.regimes import regimes
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
 from thinwire.report.rows.quantities import steps_to_target
-from thinwire.report.rows.regimes import regimes
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise

@@ -9,7 +9,7 @@ from tests.sound import cells
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
 from thinwire.report.rows import collect, times
-from thinwire.report.rows.fastest_methods import PLACE
+from thinwire.report.rows.known_accuracy import PLACE
 from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file, times_file

@@ -26,8 +26,7 @@ from thinwire.report import report_files, track
 from thinwire.report.figures import looks as looks_of_figures
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.report_files import PAGE
-from thinwire.report.rows.fastest_methods import fastest
-from thinwire.report.rows.known_accuracy import Known
+from thinwire.report.rows.known_accuracy import Known, fastest
 from thinwire.simulation import times_file
 
 

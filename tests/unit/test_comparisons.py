@@ -11,9 +11,13 @@ from tests.frames import CELL
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.publish.paper.values import text_of
 from thinwire.report.report_files import write_table
-from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, noise_floor, speed_ups
-from thinwire.report.rows.to_target import profiles
-from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
+from thinwire.report.rows.comparisons import (
+    SPEED_UP_COLUMNS,
+    comparisons,
+    noise_floor,
+    speed_ups,
+)
+from thinwire.report.rows.to_target import profile, profiles, ratios, score
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
@@ -138,19 +142,15 @@ def blocks(n, **seconds):
 
 def test_the_speed_up_is_the_geometric_mean_over_blocks_against_the_faster_baseline():
     runs = pd.DataFrame(block(0, ssgd=4, ssgd_bf16=3, thin=1) + block(1, ssgd=5, ssgd_bf16=3, thin=0.25))
-    against, found = compare_speed(runs, "thin", BASELINES)
-    assert against == "ssgd_bf16"
-    assert math.exp(found.mean) == pytest.approx(6)  # sqrt(3 x 12)
-    assert compare_speed(runs, "ssgd", BASELINES)[0] == "ssgd_bf16"
-    assert compare_speed(runs[runs.method == "thin"], "thin", BASELINES) is None
+    table = speed_ups(runs, BASELINES).set_index("method")
+    assert set(table.against) == {"ssgd_bf16"}
+    assert table.speed_up["thin"] == pytest.approx(6)  # sqrt(3 x 12)
+    assert speed_ups(runs[runs.method == "thin"], BASELINES).empty
 
 
 @pytest.mark.parametrize("change", [{"kind": "inprocess"}, {"kind": "simulated"}, {"status": "failed"}])
 def test_only_times_of_runs_are_compared(change):
-    runs = blocks(6, ssgd=4, thin=1)
-    assert compare_speed(runs, "thin", BASELINES) is not None
-    assert compare_speed(runs.assign(**change), "thin", BASELINES) is None
-    assert compare_speed(runs.drop(columns="train_seconds"), "thin", BASELINES) is None
+    assert speed_ups(blocks(6, ssgd=4, thin=1).assign(**change), BASELINES).empty
 
 
 def test_the_table_says_faster_only_where_enough_blocks_say_it():

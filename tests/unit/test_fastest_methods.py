@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
-from thinwire.report.rows.fastest_methods import PLACE, fastest
-from thinwire.report.rows.known_accuracy import Known, in_words, known, of_methods
+from thinwire.report.rows.known_accuracy import PLACE, Known, fastest, in_words, known, of_methods
 from thinwire.simulation import times_file
 
 STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}

@@ -5,8 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from thinwire.report.rows.regimes import PUBLISHED, Published, in_words, regimes
-from thinwire.report.times_report import markdown
+from thinwire.report.regimes import PUBLISHED, Published, in_words, markdown, regimes
 
 ONE = Published("A", "twice as fast", 2.0, "times/a", "a", {"a": 0.5, "b": 0.5}, ("own", "ssgd"), (1.0, 4.0))
 # Of a step, by rate. The mean of `a` and `b` is 1; the fastest SSGD is `ssgd_bf16`.

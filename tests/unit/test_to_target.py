@@ -8,8 +8,7 @@ import pytest
 from tests.frames import CELL
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows.quantities import SHARES, TARGET_OF_BASELINE
-from thinwire.report.rows.to_target import to_target
-from thinwire.report.statistics.speed import Convergence, convergence
+from thinwire.report.rows.to_target import Convergence, convergence, to_target
 
 INF = math.inf
 

@@ -13,8 +13,7 @@ import pytest
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import Verdict, compare, holm, judge
-from thinwire.report.statistics.speed import MARGIN
+from thinwire.report.statistics.paired import MARGIN_OF_SPEED, Verdict, compare, holm, judge
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])
@@ -110,7 +109,7 @@ def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
     assert speed(of(-factor)) == "2.00 times slower"
     assert speed(of(0.001 + SPREAD / 1000)) == "less than 1.01 times faster"
     assert speed(of(20 * SPREAD)).startswith("inconclusive: 6 pairs would find a factor of")
-    assert speed(of(SPREAD / 10, margin=MARGIN)) == "no effect of 5 % or more"
+    assert speed(of(SPREAD / 10, margin=MARGIN_OF_SPEED)) == "no effect of 5 % or more"
 
 
 SAID = {
@@ -168,7 +167,7 @@ ALLOWED = {
         "significantly better than its score": "defines the mark",
         "better than": "names the column",
     },
-    "rows/regimes.py": {
+    "report/regimes.py": {
         "faster": "is what publications say",
     },
     "figures/steps.py": {

@@ -190,7 +190,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     # Only here, because what draws takes seconds to import, and `thinwire verify` reads archives, too.
     from thinwire.publish.page import page
     from thinwire.publish.paper import paper
-    from thinwire.report import times_report
+    from thinwire.report import regimes
     from thinwire.report.claims import table as claims
     from thinwire.report.report import report
 
@@ -200,7 +200,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         # Fresh processes, because a fork would share the state of the libraries that draw.
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             sentences = [*pool.map(partial(report, results=view), suites)]
-        times_report.write(view)
+        regimes.write(view)
         table, left_out = claims.table(view)
         claims.write(table, view)
         page.write(view)

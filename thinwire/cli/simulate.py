@@ -23,7 +23,7 @@ from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show
-from thinwire.report import times_report, tuning_choice
+from thinwire.report import regimes, tuning_choice
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import write_hsgd_ratio
 from thinwire.report.tuning_choice import write_runs, write_tuned
@@ -77,7 +77,7 @@ def times_main(arguments: Namespace) -> int:
     with aside(path) as scratch:
         with_table_digits(rows).to_csv(scratch, index=False)
     print("\n".join(fastest(rows)))
-    print("\n".join(map(str, [path, *times_report.write(arguments.results)])))
+    print("\n".join(map(str, [path, *regimes.write(arguments.results)])))
     return 0
 
 

@@ -14,8 +14,7 @@ from thinwire.config.claims import FIELDS, SCORES, Claim, Untested
 from thinwire.plugins import show
 from thinwire.report.report_files import fixed, table_digits
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import compare
-from thinwire.report.statistics.speed import MARGIN
+from thinwire.report.statistics.paired import MARGIN_OF_SPEED, compare
 
 
 class Verdict(StrEnum):
@@ -129,7 +128,7 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
         runs = "1 run misses" if missed == 1 else f"{missed} runs miss"
         return Outcome(Verdict.INCONCLUSIVE, f"{runs} the target", len(ours))
     # The logarithm of the ratio of seconds: those of the other method over ours.
-    made = compare(np.log(theirs), np.log(ours), MARGIN)
+    made = compare(np.log(theirs), np.log(ours), MARGIN_OF_SPEED)
     answer = words.on_reduction(made, _margin(claim))
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
     reason = f"by the seconds of {made.n} pairs: {answer.words}"

@@ -20,7 +20,7 @@ from thinwire.report.figures.score_points import KINDS, cheap, heading
 from thinwire.report.figures.style import finish, grid, name_methods, say
 from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, with_minus
 from thinwire.report.rows.quantities import BLOCK, CELL
-from thinwire.report.statistics.speed import ratios
+from thinwire.report.rows.to_target import ratios
 
 # With markers that differ in grey, too.
 _VERDICTS: dict[str, dict[str, Any]] = {

@@ -17,8 +17,7 @@ from thinwire.report.figures import looks, style
 from thinwire.report.figures.fitted_text import shortened
 from thinwire.report.figures.style import finish, legend
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.fastest_methods import fastest
-from thinwire.report.rows.known_accuracy import Known
+from thinwire.report.rows.known_accuracy import Known, fastest
 
 MAP = "map"
 # The committed grid; other suites have other batches.

@@ -16,7 +16,6 @@ from thinwire.records.record import Record
 from thinwire.records.result import BYTES, Result, Seconds
 from thinwire.report.rows.sound_records import SoundRecord
 
-_AT_ONCE = 256
 # Settings of NCCL that decide how fast it is, and whether bits repeat.
 _NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
 _CLOCKS = [f"{name}_seconds" for name in Seconds.model_fields]
@@ -35,7 +34,8 @@ class Rows:
         self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
         self._of_run: list[dict[str, object]] = []
-        self._curves, self._traffic = _Parts(), _Parts()
+        self._curves: list[pa.Table] = []
+        self._traffic: list[pa.Table] = []
 
     def add(self, made: SoundRecord) -> None:
         """Add the rows of a record."""
@@ -49,10 +49,11 @@ class Rows:
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop_columns([c for c in curve.column_names if c.endswith("_seconds")])
-        self._curves.add(curve, np.ones(len(curve), bool))
+        self._curves.append(curve)
         # The rows of a record are sums so far, so those of its last step are the traffic of the whole run.
         step = traffic["step"].to_numpy()
-        self._traffic.add(traffic, step == step.max(initial=0))
+        last = step == step.max(initial=0)
+        self._traffic.append(traffic.filter(last))
 
     def summary(self) -> str:
         """The content of `summary.csv`."""
@@ -64,11 +65,22 @@ class Rows:
 
     def curves(self) -> pd.DataFrame:
         """The rows of `curves.parquet`."""
-        rows = self._with_names(self._curves.whole(), self._curves.lengths)
+        rows = self._joined(self._curves)
         if without := self._without_time():
-            run_of_row = np.repeat(np.arange(len(self._curves.lengths)), self._curves.lengths)
-            rows.loc[np.isin(run_of_row, list(without)), _CLOCKS] = math.nan
+            rows.loc[np.isin(_run_of_row(self._curves), list(without)), _CLOCKS] = math.nan
         return rows
+
+    def traffic(self) -> pd.DataFrame:
+        """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
+        # `kind` is how the run was made, in all collected files.
+        return self._joined([table.rename_columns({"kind": "payload_kind"}) for table in self._traffic])
+
+    def _joined(self, tables: Sequence[pa.Table]) -> pd.DataFrame:
+        """The rows of all runs, each with the names of its run, and what is known about the whole run."""
+        of_rows = pd.DataFrame(self._of_run).iloc[_run_of_row(tables)].reset_index(drop=True)
+        # A column that some of the records lack is empty there.
+        table = pa.concat_tables(tables, promote_options="default")
+        return pd.concat([table.to_pandas(), of_rows], axis=1)
 
     def _without_time(self) -> dict[int, str]:
         """The numbers of the runs that were measured under other conditions than their baseline, and why.
@@ -86,17 +98,9 @@ class Rows:
                         found[number] = f"its {what} were not those of {baseline}"
         return found
 
-    def traffic(self) -> pd.DataFrame:
-        """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
-        # `kind` is how the run was made, in all collected files.
-        table = self._traffic.whole().rename_columns({"kind": "payload_kind"})
-        return self._with_names(table, self._traffic.lengths)
 
-    def _with_names(self, table: pa.Table, lengths: Sequence[int]) -> pd.DataFrame:
-        """The rows of all runs, each with the names of its run, and what is known about the whole run."""
-        run_of_row = np.repeat(np.arange(len(lengths)), lengths)
-        of_rows = pd.DataFrame(self._of_run).iloc[run_of_row].reset_index(drop=True)
-        return pd.concat([table.to_pandas(), of_rows], axis=1)
+def _run_of_row(tables: Sequence[pa.Table]) -> np.ndarray:
+    return np.repeat(np.arange(len(tables)), [len(table) for table in tables])
 
 
 @cache
@@ -112,37 +116,6 @@ def _conditions(run: Record) -> dict[str, object]:
         "machines": {rank["host"] for rank in run.provenance.get("ranks") or []},
         "settings of NCCL": [environment.get(name) for name in _NCCL],
     }
-
-
-class _Parts:
-    """Rows of many tables, which become one. They are joined at times: a table takes more than its rows."""
-
-    def __init__(self) -> None:
-        self.lengths: list[int] = []
-        self._tables: list[pa.Table] = []
-        # Tables that are not joined yet, and which of their rows are kept.
-        self._loose: list[tuple[pa.Table, np.ndarray]] = []
-
-    def add(self, table: pa.Table, kept: np.ndarray) -> None:
-        self.lengths.append(int(kept.sum()))
-        self._loose.append((table, kept))
-        if len(self._loose) == _AT_ONCE:
-            self._join()
-
-    def whole(self) -> pa.Table:
-        self._join()
-        return _joined(self._tables)
-
-    def _join(self) -> None:
-        if self._loose:
-            tables, kept = zip(*self._loose)
-            self._tables.append(_joined(tables).filter(np.concatenate(kept)).combine_chunks())
-            self._loose = []
-
-
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table; a column that some of the records lack is empty there."""
-    return pa.concat_tables(tables, promote_options="default")
 
 
 def _about(run: Record) -> dict[str, object]:
@@ -168,13 +141,6 @@ def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
-def _evaluated(run: Record) -> dict[str, int | None]:
-    """On how much the score is measured."""
-    if run.learns is CLASSIFICATION:
-        return {"evaluated_images": run.evaluated_images}
-    return {"evaluated_characters": run.evaluated_characters}
-
-
 def _names(cell: Cell) -> dict[str, object]:
     """What identifies a run."""
     labels, values = cell.labels, values_of(cell.recipe)
@@ -192,6 +158,7 @@ def _names(cell: Cell) -> dict[str, object]:
 
 def _row(cell: Cell, run: Record) -> dict[str, object]:
     """What came out of a run."""
+    evaluated = "evaluated_images" if run.learns is CLASSIFICATION else "evaluated_characters"
     row: dict[str, object] = {
         "kind": run.kind,
         "cluster": run.cell.get("cluster", {}).get("name"),
@@ -200,7 +167,7 @@ def _row(cell: Cell, run: Record) -> dict[str, object]:
         "no_time_because": run.no_time_because,
         "task": run.task,
         "classes": run.classes,
-        **_evaluated(run),
+        evaluated: getattr(run, evaluated),
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }

@@ -1,7 +1,7 @@
 """Methods beside their baseline: score and speed."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,7 @@ from thinwire.base.learning import CLASSIFICATION, LearningTask, Unit
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import BLOCK, CELL, untrained
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import Judged, compare, judge
-from thinwire.report.statistics.speed import TIMED, compare_speed
+from thinwire.report.statistics.paired import MARGIN_OF_SPEED, Judged, compare, judge
 
 # The columns that follow from a difference in scores.
 _OF_SCORES: dict[str, Callable[[Judged], object]] = {
@@ -101,6 +100,22 @@ def _gains(runs: pd.DataFrame, method: str, task: LearningTask) -> pd.Series:
     return task.sign * done.set_index("repetition").score
 
 
+def faster_baseline(seconds: Mapping[str, float], baselines: Sequence[str]) -> str | None:
+    """The label of the baseline with the fewest seconds, the first of several; None: none has a time.
+
+    Args:
+        seconds: of a step, by the label of the method. Of several runs it is the geometric mean, as in the
+            speed-up.
+        baselines: labels.
+    """
+    timed = [label for label in baselines if label in seconds]
+    return min(timed, key=lambda label: seconds[label], default=None)
+
+
+# Kinds of runs that have times of their own. A simulated time repeats exactly, so it has a ratio and no test.
+TIMED = ("measured", "emulated")
+
+
 # The columns that follow from differences of the logarithms of seconds.
 _OF_SPEED: dict[str, Callable[[Judged], object]] = {
     "n": lambda judged: judged.comparison.n,
@@ -123,26 +138,36 @@ _OF_THE_FASTEST = {
 def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     """One row for each cell, cluster, kind and method with times, in the order of the runs.
 
-    The methods of one cell, cluster and kind are judged together. The fastest baseline has a speed-up of 1 by
-    construction, and no test. Simulated times are no runs, so they have no row here: they repeat exactly, and
-    a test of them would mean nothing.
+    The times of a step are compared in pairs: runs of a block have the same repetition, and follow each other
+    on the same machines. The speed-up is `exp` of the mean difference of the logarithms. The methods of one
+    cell, cluster and kind are judged together. The fastest baseline has a speed-up of 1 by construction, and
+    no test. Simulated times are no runs, so they have no row here: they repeat exactly, and a test of them
+    would mean nothing.
 
     Args:
-        runs: one row for each run.
+        runs: one row for each run. Those that are not done or have no times are left out.
         baselines: labels of the baselines. All methods are compared with the fastest of them.
     """
-    place = [*CELL, "cluster", "kind"]
-    timed = runs[runs.kind.isin(TIMED)]
     rows: list[dict[str, object]] = []
+    place = [*CELL, "cluster", "kind"]
+    timed = runs[(runs.status == "done") & runs.kind.isin(TIMED)] if "train_seconds" in runs else runs[:0]
     for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
-        found = {method: compare_speed(here, method, baselines) for method in dict.fromkeys(here.method)}
-        compared = {method: pair for method, pair in found.items() if pair is not None}
-        others = [made for method, (against, made) in compared.items() if method != against]
-        judged = iter(judge(others))
-        for method, (against, made) in compared.items():
-            row: dict[str, object] = {**_OF_THE_FASTEST, "n": made.n}
-            if method != against:
-                own = next(judged)
-                row = {name: of(own) for name, of in _OF_SPEED.items()}
-            rows.append({**dict(zip(place, names)), "method": method, "against": against, **row})
+        logs = _log_seconds(here[here.train_seconds.notna()])
+        seconds = {label: float(np.exp(log.mean())) for label, log in logs.items()}
+        against = faster_baseline(seconds, baselines)
+        if against is None:
+            continue
+        others = {label: log for label, log in logs.items() if label != against}
+        judged = judge([compare(logs[against], log, MARGIN_OF_SPEED) for log in others.values()])
+        found: dict[str, dict[str, object]] = {against: {**_OF_THE_FASTEST, "n": len(logs[against])}}
+        for label, own in zip(others, judged):
+            found[label] = {name: of(own) for name, of in _OF_SPEED.items()}
+        where = {**dict(zip(place, names)), "against": against}
+        rows += [{**where, "method": label, **found[label]} for label in logs]
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(SPEED_UP_COLUMNS)))
+
+
+def _log_seconds(runs: pd.DataFrame) -> dict[str, pd.Series]:
+    """The logarithms of the seconds of a step of each method, with the repetition as index."""
+    logs = pd.Series(np.log((runs.train_seconds / runs.steps).to_numpy(float)), runs.repetition)
+    return {str(label): own for label, own in logs.groupby(runs.method.to_numpy(), sort=False)}

@@ -1,8 +1,10 @@
-"""What the study knows of the accuracy of a method: the comparisons with SSGD of the suite `laptop`.
+"""What the study knows of the accuracy of a method, and which method is the fastest among those.
 
-They are those of the committed results, whatever results a table or figure is about.
+It is known from the comparisons with SSGD of the suite `laptop` in the committed results, whatever results a
+table or figure is about.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 from functools import cache
 
@@ -65,3 +67,32 @@ def of_methods() -> dict[str, pd.DataFrame]:
     if not _COMPARISONS.exists():
         return {}
     return {str(label): own for label, own in pd.read_csv(_COMPARISONS).groupby("method")}
+
+
+# What the rows that are compared with each other have in common.
+PLACE = ["suite", "model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "latency_seconds"]
+
+
+def fastest(rows: pd.DataFrame, states: Collection[Known] = tuple(Known)) -> pd.DataFrame:
+    """A row for each place, with the method whose step is the shortest there.
+
+    Args:
+        rows: as `thinwire.simulation.times_file.read` gives them; places without a baseline are left out.
+        states: the methods that take part are those of whose accuracy this is known, and the baselines.
+
+    Returns:
+        The columns of `PLACE`, then `workers_per_node`, `method`, `step_seconds`, `baseline` (the fastest
+        one), `gain` (its step over that of the method, at least 1) and `accuracy` (a `Known`).
+    """
+    accuracy = rows.method.map({label: known(label) for label in rows.method.unique()})
+    own = rows.assign(
+        workers_per_node=rows.workers // rows.nodes,
+        gain=rows.speed_up,
+        accuracy=accuracy,
+        other=rows.method != rows.baseline,
+    )
+    own = own[own.baseline.notna() & (own.accuracy.isin(list(states)) | ~own.other)]
+    # Where a method takes as long as a baseline, the baseline is named.
+    best = own.sort_values([*PLACE, "step_seconds", "other", "method"]).drop_duplicates(PLACE)
+    columns = [*PLACE, "workers_per_node", "method", "step_seconds", "baseline", "gain", "accuracy"]
+    return best[columns].reset_index(drop=True)

@@ -9,8 +9,8 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
+from thinwire.report.rows.comparisons import faster_baseline
 from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE, StepsToTarget
-from thinwire.report.statistics.speed import faster_baseline
 from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
 

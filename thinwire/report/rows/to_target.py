@@ -1,6 +1,7 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
 from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, is_guessed, mean_final_score, reaching
-from thinwire.report.statistics.speed import Convergence, convergence, profile, ratios, score
+from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, MARGIN_OF_SPEED, compare
 
 _GROUP = [*BLOCK, "method"]
 _MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}
@@ -108,6 +109,37 @@ def _one_worker(runs: pd.DataFrame, own: pd.DataFrame, baseline: str) -> pd.Data
     return runs[same & (runs.method == baseline) & (runs.workers == 1) & (batch == batch[own.index[0]])]
 
 
+class Convergence(StrEnum):
+    """What tables say about the epochs to a target."""
+
+    REFERENCE = "reference"  # these runs are the reference
+    SUSPICIOUS = "suspicious"  # fewer epochs than the reference allows
+    LATE = "late"  # more epochs, or a miss where the reference has none
+    PLAUSIBLE = "plausible"  # neither
+    INCONCLUSIVE = "inconclusive"  # too few pairs, or misses on both sides
+
+
+def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) -> Convergence:
+    """Compare epochs to a target with those of the reference, in pairs of the same repetition.
+
+    Args:
+        epochs: of each run until it reaches the target, with the repetition as index; a miss is infinite.
+        reference: of the runs of the reference, likewise.
+        trained_epochs: that a run of the reference has in all. A miss of the reference counts as
+            reached after these, so that it makes no method suspicious.
+    """
+    both = epochs.index.intersection(reference.index)
+    if len(both) < FEWEST_PAIRS:
+        return Convergence.INCONCLUSIVE
+    if np.isinf(epochs[both]).any():
+        missed = np.isinf(reference[both]).any()
+        return Convergence.INCONCLUSIVE if missed else Convergence.LATE
+    difference = compare(epochs[both], reference[both].replace(np.inf, trained_epochs), MARGIN_OF_SPEED)
+    if difference.p_different / 2 >= LEVEL:  # one-sided
+        return Convergence.PLAUSIBLE
+    return Convergence.SUSPICIOUS if difference.mean < 0 else Convergence.LATE
+
+
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
 _WITHIN = [f"within_{factor:g}" for factor in FACTORS]
 METRICS = {"payload_bytes": "payload_bytes_median", "train_seconds": "train_seconds_median"}
@@ -141,3 +173,36 @@ def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
     found = ratios(costs.dropna(how="all").dropna(axis=1, how="all"))
     within = profile(found, FACTORS).T.set_axis(_WITHIN, axis=1)
     return within.assign(cells=found.count(), score=score(found)).rename_axis("method").reset_index()
+
+
+# Profiles and scores end at this factor, as in AlgoPerf.
+LARGEST_FACTOR = 4.0
+
+
+def ratios(costs: pd.DataFrame) -> pd.DataFrame:
+    """Each cost over the smallest of its cell: 1 for the best, infinite for a miss.
+
+    In a cell that every method misses, all ratios are infinite.
+
+    Args:
+        costs: one row for each cell and one column for each method, such as the bytes to a target. They are 0
+            or more; a miss is infinite. NaN: the method has no run there; its profile leaves the cell out.
+    """
+    best = costs.min(axis=1)
+    of_best = costs.div(best.where(best > 0), axis=0).where(np.isfinite(costs), np.inf)
+    return of_best.fillna(np.inf).mask(costs.eq(best, axis=0) & np.isfinite(costs), 1.0).where(costs.notna())
+
+
+def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
+    """The share of cells in which a method is within a factor of the best.
+
+    Factors are rows, and methods are columns.
+    """
+    shares = {factor: (ratios <= factor).astype(float).where(ratios.notna()).mean() for factor in factors}
+    return pd.DataFrame(shares).T.rename_axis("factor")
+
+
+def score(ratios: pd.DataFrame) -> pd.Series:
+    """The mean of each method's profile between the factors 1 and 4; 1 for the best of every cell."""
+    # The integral of a step that rises at the ratio.
+    return ((LARGEST_FACTOR - ratios.clip(upper=LARGEST_FACTOR)) / (LARGEST_FACTOR - 1)).mean()

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 LEVEL = 0.05
 POWER = 0.8
+# Of a factor in time, as a logarithm, for the test of equivalence.
+MARGIN_OF_SPEED = float(np.log(1.05))
 # Percentages are read from text, so equal differences may differ in their last digits.
 _ROUNDING = 1e-9
 _NAN = math.nan
