@@ -151,7 +151,7 @@ def names_of(paths):
     return {path.rsplit("/", 1)[1].partition(".")[0] for path in paths}
 
 
-def test_a_suite_has_a_table_and_figures_in_three_forms_each():
+def test_a_suite_has_its_tables_and_figures():
     made = outputs.report("b/c", DEMO, None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
     assert made[-1] == "results/tables/b/c/digests.json"
@@ -159,7 +159,7 @@ def test_a_suite_has_a_table_and_figures_in_three_forms_each():
     figures = {*of_scores, "traffic"}
     assert names_of(made) == {"summary", "digests", *outputs.COMPARED, *figures}
     tables = ("csv", "md", "tex", "typ")
-    assert len(made) == len(tables) + 2 + len(outputs.COMPARED) + 3 * len(figures)
+    assert len(made) == len(tables) + 2 + len(outputs.COMPARED) + 2 * len(figures)
 
 
 def test_a_track_that_is_simulated_has_scores_too():
@@ -185,7 +185,7 @@ def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures()
     (demo,) = simulations(Grid(DEMO)).values()
     more = set(outputs.report("demo", DEMO, demo, ladder=True)) - set(outputs.report("demo", DEMO, None))
     assert names_of(more) == {"times", "step_breakdown", "speed_up_simulated", "bandwidth", "ladder"}
-    assert len(more) == 2 * 2 + 4 * 3
+    assert len(more) == 2 * 2 + 4 * 2
     assert not simulations(Grid(PAPER))
     assert outputs.has_ladder("claims/hsgd_ladder")
     assert not outputs.has_ladder("demo")
@@ -193,7 +193,7 @@ def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures()
 
 def test_what_is_simulated_without_data_waits_for_its_descriptions():
     assert all((plugins.ROOT / path).is_file() for path in outputs.hsgd_ratio_sources())
-    assert [path.rpartition(".")[2] for path in outputs.hsgd_ratio()] == ["csv", "pdf", "svg", "png"]
+    assert [path.rpartition(".")[2] for path in outputs.hsgd_ratio()] == ["csv", "pdf", "png"]
 
 
 def test_the_page_waits_for_every_table_of_the_chosen_suites():

@@ -189,9 +189,6 @@ def test_the_command_says_how_many_are_sound_and_exits_with_0_only_if_all_is_wel
 
 
 def test_archived_records_are_checked_and_messages_name_the_folder(results, capsys):
-    (results / "figures/demo/web.svg").write_text("not committed")
-    report_files.write_digests(results, "demo")
-    (results / "figures/demo/web.svg").unlink()
     archive.pack(results, "demo", results)
     shutil.rmtree(runs_folder(results))
     edit_summary(results)

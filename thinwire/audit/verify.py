@@ -161,7 +161,7 @@ def verify(results: Path, through: Through = iter, archived: bool = False) -> Ve
     problems += problems_of_preparations(results)
     collected = files.problems()
     problems += collected
-    problems += problems_of_reports(results, archived)
+    problems += problems_of_reports(results)
     if not collected:
         problems += problems_of_conclusions(results)
     return Verified(len(folders), sound, problems, edited)
@@ -190,7 +190,7 @@ def problems_of_preparations(results: Path) -> Iterator[str]:
             yield str(error)
 
 
-def problems_of_reports(results: Path, archived: bool) -> Iterator[str]:
+def problems_of_reports(results: Path) -> Iterator[str]:
     """What is wrong with the tables and figures of suites, in a sentence each."""
     for path in sorted((results / "tables").rglob(DIGESTS)):
         suite = str(path.parent.relative_to(results / "tables"))
@@ -198,8 +198,6 @@ def problems_of_reports(results: Path, archived: bool) -> Iterator[str]:
         try:
             content = digests.read_json(path)
             for name, digest in content["files"].items():
-                if archived and name.endswith(".svg") and not (results / name).exists():
-                    continue  # figures for the web are not committed
                 if digests.of_file(results / name) != digest:
                     yield f"{results / name} was changed after it was made (its SHA-256 differs): {again}"
             if content["made_from"] != report_files.made_from(results, suite):

@@ -29,8 +29,8 @@ DIGESTS = "digests.json"
 # A table with a figure that belong to no suite.
 HSGD_RATIO = "hsgd_ratio"
 
-# For print, for the web, and for pages that show pictures only.
-FORMATS = ("pdf", "svg", "png")
+# For print, and for pages that show pictures only.
+FORMATS = ("pdf", "png")
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 TRADE_OFF = "trade_off"
 # With fewer, the share of cells is a step or two, and says nothing.
