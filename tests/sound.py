@@ -9,7 +9,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
-from thinwire.optim.learning_rate import learning_rate
+from thinwire.optim.schedule import learning_rate
 from thinwire.records import record
 from thinwire.records.result import BYTES, result_of
 from thinwire.train.result_files import partial_folder, record_folder

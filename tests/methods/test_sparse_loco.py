@@ -7,7 +7,7 @@ import torch
 
 from methods import sparse_loco
 from tests import small
-from thinwire.codecs import bits, chunks, tables
+from thinwire.codecs import bits, chunks
 
 
 def side(n, limit):
@@ -73,7 +73,7 @@ def test_clipping_shortens_what_is_above_the_median_norm_and_nothing_else():
 def test_a_table_has_the_mean_of_each_bin_so_the_sum_is_kept(width):
     drawn = torch.Generator().manual_seed(width)
     values = torch.randn(400, dtype=torch.float64, generator=drawn) + 0.3
-    numbers, table = tables.quantise(values, width)
+    numbers, table = chunks.quantise(values, width)
     assert table.shape == (2**width,)
     assert int(numbers.min()) >= 0
     assert int(numbers.max()) <= 2**width - 1
@@ -86,7 +86,7 @@ def test_a_table_has_the_mean_of_each_bin_so_the_sum_is_kept(width):
 
 @pytest.mark.parametrize("values", [[2.5], [1.5, 1.5, 1.5], [0.0, 0.0]])
 def test_values_that_are_all_equal_come_back_exactly(values):
-    numbers, table = tables.quantise(torch.tensor(values), 2)
+    numbers, table = chunks.quantise(torch.tensor(values), 2)
     assert table[numbers].tolist() == values
 
 

@@ -9,7 +9,7 @@ import torch
 import thinwire
 from tests import processes, small
 from tests.host_waits import counting
-from thinwire.data.prefetch import Prefetched
+from thinwire.data.batches import Prefetched
 from thinwire.trace.recorder import ENCODE, recorded
 from thinwire.train.clock import StreamClock
 from thinwire.train.tracing import record_spans

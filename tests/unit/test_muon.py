@@ -8,7 +8,7 @@ import thinwire
 from tests import small
 from thinwire.api.parameters import parameters
 from thinwire.base.errors import MethodError, UserError
-from thinwire.optim.muon import Muon, orthogonalised
+from thinwire.optim.optimizers import Muon, orthogonalised
 from thinwire.records import checkpoint
 
 MUON = {"name": "muon", "lr": 0.02, "weight_decay": 0.01}

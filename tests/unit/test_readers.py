@@ -11,8 +11,7 @@ import torch
 from tests import small
 from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.data import readers
-from thinwire.data.batches import Batches, held_out
-from thinwire.data.prefetch import Prefetched
+from thinwire.data.batches import Batches, Prefetched, held_out
 from thinwire.data.readers import RecordFile
 
 RECORDS = 1003

@@ -6,7 +6,7 @@ from torch import nn
 
 from thinwire.api.method import Method
 from thinwire.api.parameters import parameters
-from thinwire.train.gradient_hooks import ReadyHooks
+from thinwire.train.passes import ReadyHooks
 
 
 class Rows(nn.Module):

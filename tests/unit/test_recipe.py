@@ -11,9 +11,9 @@ from tests import small
 from tests.reference.lars import Lars as Reference
 from thinwire.api.run import initial_model
 from thinwire.base import seeds
-from thinwire.optim.learning_rate import learning_rate
-from thinwire.optim.optimizers import Lars, Plateau
+from thinwire.optim.optimizers import Lars
 from thinwire.optim.recipe import Recipe, Schedule
+from thinwire.optim.schedule import Plateau, learning_rate
 
 
 def rates(workers=4, steps_per_epoch=10, **changes):

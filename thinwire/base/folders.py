@@ -1,10 +1,10 @@
 """Where plug-ins and suites are: in the project's folder, and in one's own."""
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from thinwire.base.environment import variable
 from thinwire.base.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -46,6 +46,19 @@ def belongs(path: Path, folder: Path) -> bool:
     """Is this file one of this folder's own? In its virtual environment, the project may be installed."""
     installed = ROOT.is_relative_to(folder) and path.is_relative_to(ROOT)
     return path.is_relative_to(folder) and not installed
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Let a variable have this value meanwhile. Afterwards it is as it was: it may have been missing."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 def named(folder: Path) -> AbstractContextManager[None]:

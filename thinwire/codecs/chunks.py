@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from thinwire.codecs import bits, tables
+from thinwire.codecs import bits
 from thinwire.trace.recorder import DECODE, ENCODE, recorded
 from thinwire.traffic.payload import Payload
 
 # The width of a value that is sent as it is.
 FULL = 32
+# The standard deviations that all bins together are wide.
+_RANGE = 6
 # Values of one tensor, flat, and their positions, as an index into all its chunks as one row.
 Sent = tuple[Tensor, Tensor]
 
@@ -69,6 +71,32 @@ class Chunks:
 
 
 @recorded(ENCODE)
+def quantise(values: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Return a number of few bits for each value, int64, and the table of the mean value behind each.
+
+        s = 6 sigma / 2^b;  a number is round((x - mean) / s) + 2^(b - 1), and at least 0 and at most 2^b - 1
+
+    Source: the compressor of Templar (tplr-ai/templar, `src/tplr/compress.py`), in which the numbers are
+    called bins, and sigma is the standard deviation of a sample. There the table has the differences to the
+    mean, which is sent beside it; here it has their sums. `table[numbers]` decodes.
+
+    Args:
+        values: flat, at least one. If all are equal, or there is only one, the result is exact.
+        width: bits of a number, at least 1. A table is found with 2^width comparisons for each value.
+    """
+    bins = 2**width
+    mean = values.mean()
+    centred = values - mean
+    scale = _RANGE / bins * centred.norm() / max(1, len(values) - 1) ** 0.5
+    scale = torch.where(scale > 0, scale, 1)
+    numbers = (centred / scale + bins // 2).round().clamp(0, bins - 1).to(torch.int64)
+    # Sums over rows and not by scattering, which adds in any order on a GPU.
+    members = numbers == torch.arange(bins, device=values.device)[:, None]
+    sums = torch.where(members, centred, 0).sum(1)
+    return numbers, mean + sums / members.sum(1).clamp_min(1)
+
+
+@recorded(ENCODE)
 def take(tensors: list[Tensor], chunks: Sequence[Chunks], width: int = FULL) -> Payload:
     """Move the largest entries of each chunk out of the tensors, into a payload.
 
@@ -79,7 +107,7 @@ def take(tensors: list[Tensor], chunks: Sequence[Chunks], width: int = FULL) -> 
     Args:
         tensors: changed in place.
         chunks: those of each tensor.
-        width: bits of a value, for `thinwire.codecs.tables`; or `FULL`.
+        width: bits of a value, for `quantise`; or `FULL`.
     """
     values, indices, scales = [], [], []
     for tensor, of in zip(tensors, chunks):
@@ -89,7 +117,7 @@ def take(tensors: list[Tensor], chunks: Sequence[Chunks], width: int = FULL) -> 
         if width == FULL:
             values.append(taken.flatten())
         else:
-            codes, table = tables.quantise(taken.flatten(), width)
+            codes, table = quantise(taken.flatten(), width)
             values.append(bits.pack(codes, width))
             scales.append(table)
             taken = table[codes].view_as(taken)

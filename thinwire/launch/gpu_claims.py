@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
-from thinwire.base.environment import variable
 from thinwire.base.errors import UserError
 from thinwire.base.files import try_lock, writing
+from thinwire.base.folders import variable
 from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config.cell import Cell
 

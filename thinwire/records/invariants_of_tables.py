@@ -13,7 +13,7 @@ import pyarrow as pa
 from thinwire.base.learning import NEXT_CHARACTER, TASKS
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.optim.learning_rate import learning_rate
+from thinwire.optim.schedule import learning_rate
 from thinwire.records.record import CURVE, RUN, Record
 from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns, result_of
 from thinwire.records.totals import Columns, at_most, falling, first, same, totals, whole

@@ -1,4 +1,4 @@
-"""How a model computes its passes: in what precision, and with images in which order in memory.
+"""The passes of a worker: their precision, the order of images in memory, and when each gradient is ready.
 
 Weights, gradients and losses have 32 bits in every recipe. The precision says how products are computed:
 
@@ -11,13 +11,26 @@ Weights, gradients and losses have 32 bits in every recipe. The precision says h
 With `channels_last`, the channels of a pixel lie side by side, as tensor cores want them. Convolutions pass
 this order on to their outputs. Weights keep torch's usual order, and convolutions reorder a copy of them.
 Autograd gives each gradient the order of its weight. So methods and codecs see contiguous tensors.
+
+`ReadyHooks` calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run. The
+contract promises an order: parameters from the input side, gradients from the output side. The layers of a
+model may run in another order. A gradient that comes early is held back until those before it are there. A
+parameter is announced together with all parameters before it.
+
+`place_gradients` moves gradients into memory that the workers of a node share, so that their mean needs no
+copy. Autograd cannot compute a gradient at a place that is given: it would add it to zeros there, and -0.0
+would become 0.0. So a gradient is copied as soon as it is complete, while it is still in the cache.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
+from thinwire.api.method import Method
+from thinwire.api.parameters import Param
 from thinwire.optim.recipe import Recipe
 from thinwire.train.evaluation import loss_of
 
@@ -59,3 +72,123 @@ class Passes:
 
     def _autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self._device_type, torch.bfloat16) if self._rounds else nullcontext()
+
+
+class ReadyHooks:
+    """Hooks on the model of one worker."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        params: list[Param],
+        method: Method,
+        interrupted: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Hook a model.
+
+        Args:
+            model: of the worker.
+            params: from the input side to the output side.
+            method: of the worker.
+            interrupted: wraps each `forward_ready` that comes in the middle of a forward pass.
+        """
+        self._params = params
+        self._method = method
+        self._interrupted = interrupted
+        self.unwanted: set[int] = set()  # indices of the gradients that are not computed; set after `setup`
+        self._active = False
+        self.holds_gradients = False  # until the end of the passes, because they are not final before
+        self._announced = 0  # parameters announced in this forward pass, from the input side
+        self._ready: set[int] = set()  # indices of the gradients that need not be waited for
+        self._next_gradient = -1  # index of the gradient to announce next
+        if type(method).forward_ready is not Method.forward_ready:
+            for module in model.modules():
+                own = {id(parameter) for parameter in module.parameters(recurse=False)}
+                indices = [param.index for param in params if id(param.tensor) in own]
+                if indices:
+                    module.register_forward_pre_hook(self._forward_hook(max(indices)))
+        if type(method).grad_ready is not Method.grad_ready:
+            for param in params:
+                param.tensor.register_post_accumulate_grad_hook(self._gradient_hook(param.index))
+
+    @contextmanager
+    def during_passes(self) -> Iterator[None]:
+        """Wrap the forward and backward pass of one step; at its end all gradients are announced."""
+        self._active, self._announced = True, 0
+        self._ready, self._next_gradient = set(self.unwanted), len(self._params) - 1
+        yield
+        self._active = False
+        with torch.no_grad():
+            self._announce_gradients(set(range(len(self._params))))
+
+    def end_forward(self) -> None:
+        """Announce the parameters that no layer of the model has used."""
+        self._announce_parameters(len(self._params))
+
+    def _forward_hook(self, last: int) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: object) -> None:
+            if self._active:
+                with self._interrupted():
+                    self._announce_parameters(last + 1)
+
+        return hook
+
+    def _gradient_hook(self, index: int) -> Callable[..., None]:
+        # Autograd keeps a hook where Python's garbage collector does not see it. If the hook kept the worker,
+        # whose parameters keep the hook, the memory of a run would never be free again.
+        worker = weakref.ref(self)
+
+        def hook(parameter: torch.Tensor) -> None:
+            own = worker()
+            if own is not None and own._active and not own.holds_gradients:
+                own._ready.add(index)
+                own._announce_gradients(own._ready)
+
+        return hook
+
+    @torch.no_grad()
+    def _announce_parameters(self, end: int) -> None:
+        while self._announced < end:
+            self._announced += 1
+            self._method.forward_ready(self._params[self._announced - 1])
+
+    @torch.no_grad()
+    def _announce_gradients(self, ready: set[int]) -> None:
+        while self._next_gradient in ready:
+            self._next_gradient -= 1
+            self._method.grad_ready(self._params[self._next_gradient + 1])
+
+
+def place_gradients(
+    params: Sequence[Param], shared_like: Callable[[Sequence[Tensor]], list[Tensor] | None]
+) -> None:
+    """Hook the parameters of a worker so that their gradients move, if the workers of its node share memory.
+
+    The places follow each other from the output side to the input side, as the gradients of a bucket do.
+    Register other hooks of gradients afterwards, so that they find a gradient at its place.
+
+    Args:
+        params: from the input side to the output side.
+        shared_like: returns tensors with these shapes in shared memory, or None.
+    """
+    tensors = [param.tensor for param in reversed(params)]
+    for tensor, place in zip(tensors, shared_like(tensors) or ()):
+        tensor.register_post_accumulate_grad_hook(_moves_to(place))
+
+
+def _moves_to(place: Tensor) -> Callable[[Tensor], None]:
+    free = _references(place)
+
+    def move(parameter: Tensor) -> None:
+        # A method may keep an earlier gradient, or let it be sent. Then this one stays where it is.
+        if parameter.grad is not None and _references(place) == free:
+            place.copy_(parameter.grad)
+            # Another tensor with this storage: who keeps it refers to the storage.
+            parameter.grad = place.view_as(place)
+
+    return move
+
+
+def _references(tensor: Tensor) -> int:
+    """How many tensors refer to the storage of this one; a larger number if something else does, too."""
+    return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)

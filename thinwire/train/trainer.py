@@ -21,9 +21,8 @@ from thinwire.api.parameters import parameters
 from thinwire.api.run import Task, initial_model
 from thinwire.base.errors import MethodError, UserError
 from thinwire.base.placement import on_gpu
-from thinwire.data.batches import Batches
-from thinwire.data.prefetch import Prefetched
-from thinwire.optim.learning_rate import learning_rate
+from thinwire.data.batches import Batches, Prefetched
+from thinwire.optim.schedule import learning_rate
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
 from thinwire.train.clock import CLOCKS, clock_on

@@ -14,13 +14,12 @@ from thinwire.api.parameters import Param
 from thinwire.api.run import Run
 from thinwire.base import seeds
 from thinwire.base.placement import Cluster, on_gpu
-from thinwire.optim.optimizers import Plateau
 from thinwire.optim.recipe import Recipe
+from thinwire.optim.schedule import Plateau
 from thinwire.records.checkpoint import require_separate, restore, to_device
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
-from thinwire.train.gradient_hooks import ReadyHooks, place_gradients
-from thinwire.train.passes import Passes
+from thinwire.train.passes import Passes, ReadyHooks, place_gradients
 from thinwire.transport.interface import Transport
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
-from thinwire.base.environment import variable
+from thinwire.base.folders import variable
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite_task import task_of
