@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.train import evaluation
+from thinwire.train.evaluation import batch_norm_buffers
 
 
 def test_bytes_are_those_of_ssgd_over_h():
@@ -35,7 +35,7 @@ def test_adams_momentum_after_an_average(policy, name):
 def test_batch_norm_statistics_stay_local():
     run = small.trainer(small.task(2), "local_sgd", period=1)
     run.train()
-    first, second = (evaluation.batch_norm_tensors(worker.model)[0] for worker in run.workers)
+    (first, _), (second, _) = (batch_norm_buffers(worker.model).values() for worker in run.workers)
     assert not torch.equal(first, second)
 
 

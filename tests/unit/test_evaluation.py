@@ -11,8 +11,7 @@ from tests import small
 from thinwire.base.errors import MethodError
 from thinwire.data.batches import held_out
 from thinwire.records import checkpoint
-from thinwire.train import evaluation
-from thinwire.train.evaluation import Diverged
+from thinwire.train.evaluation import Diverged, batch_norm_buffers
 
 
 def refuses(method, message, **changes):
@@ -104,7 +103,7 @@ def test_what_an_optimizer_cannot_have_is_refused(recipe, changes, message):
 def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
     run = small.trainer(small.task(2), "ssgd")
     run.train()
-    first, second = (evaluation.batch_norm_tensors(worker.model)[0] for worker in run.workers)
+    (first, _), (second, _) = (batch_norm_buffers(worker.model).values() for worker in run.workers)
     assert not torch.equal(first, second)
     torch.testing.assert_close(run.shipped()[1][0], (first + second) / 2)
 

@@ -79,14 +79,7 @@ class Mean(Server):
     """Averages what is pushed, and answers with the mean compressed, or with nothing."""
 
     def __init__(self, codec: Codec, count: int, memory: dict[str, Any] | None, answers: bool = True) -> None:
-        """Create the server.
-
-        Args:
-            codec: of the pushes and of the answer.
-            count: entries of the part.
-            memory: for the error of the answers; None: none is kept.
-            answers: whether the answer has the mean.
-        """
+        """Serve a part with so many entries; without a memory, no error of the answers is kept."""
         super().__init__({} if memory is None else memory)
         self._codec, self._count, self._answers = codec, count, answers
         self._keeps_errors = memory is not None

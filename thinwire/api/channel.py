@@ -208,11 +208,7 @@ class Channel(Group):
         return self._hand_over(self._transport.receive, call)
 
     def _known_rank(self, rank: int, verb: str, argument: str) -> int:
-        """Check that a member of this channel has this rank, and return it.
-
-        Raises:
-            MethodError: none has; -1 is no rank either.
-        """
+        """Check that a member of this channel has this rank, and return it; -1 is none."""
         if type(rank) is not int or not 0 <= rank < self.size:
             raise MethodError(
                 f"run.{self.name}.{verb} was called with {argument}={rank!r}: pass a rank of this channel, "
@@ -224,8 +220,10 @@ class Channel(Group):
         return self._hand_over(self._transport.post, call)
 
     def _hand_over(self, carry: Callable[[Group, Call], Pending[T]], call: Call) -> Pending[T]:
-        """Hand a call over to the transport."""
-        self._require_open(call)
+        """Hand a call over to the transport, unless calls are not allowed now."""
+        when = "in a server's update: a server answers what was pushed" if serving() else self.shut
+        if when:
+            raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
         recorder = self.recorder
         pending = carry(self, call) if recorder is None else self._record(recorder, carry, call)
         self.unclaimed.add(pending)
@@ -259,16 +257,6 @@ class Channel(Group):
             # The worker may wait for it only after the last step that is recorded.
             made.received_bytes = pending.received_bytes()
         return pending
-
-    def _require_open(self, call: Call) -> None:
-        """Check that calls are allowed now.
-
-        Raises:
-            MethodError: they are not; the message says when they are.
-        """
-        when = "in a server's update: a server answers what was pushed" if serving() else self.shut
-        if when:
-            raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
 
 
 class UnmeteredChannel(Channel):

@@ -40,11 +40,7 @@ class InTheLimit:
     """Why the method does not come closer, in one clause."""
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            MethodError: one of them is wrong; the message says which.
-        """
+        """Check the values; a `MethodError` says which one is wrong."""
         where = f"equals_ssgd: InTheLimit({quoted(self.options)})"
         if not isinstance(self.options, dict):
             raise MethodError(f"{where}: its options must be a dictionary")
@@ -76,11 +72,7 @@ class Part:
     """Where it says so, or why we chose it, in one clause."""
 
     def __post_init__(self) -> None:
-        """Check the texts.
-
-        Raises:
-            MethodError: one of them is wrong; the message says which.
-        """
+        """Check the texts; a `MethodError` says which one is wrong."""
         place = f"provenance: Part({quoted(self.what)})"
         for name, text in (("what is done", self.what), ("where it says so", self.where)):
             if not (isinstance(text, str) and text.strip()):

@@ -28,7 +28,6 @@ class StepGenerator:
         self._seed: Callable[[], int] | None = None
 
     def begin(self, seed: Callable[[], int]) -> None:
-        """Begin a new stream, with the seed that `seed` computes."""
         self._seed = seed
 
     def get(self) -> torch.Generator:
@@ -76,13 +75,7 @@ class Run:
     across: Channel
     """The channel between nodes: one worker of each node, with the same place on its node as this worker."""
 
-    def __init__(
-        self,
-        model: "Model",
-        recipe: Recipe,
-        cluster: Cluster,
-        steps_per_epoch: int,
-    ) -> None:
+    def __init__(self, model: "Model", recipe: Recipe, cluster: Cluster, steps_per_epoch: int) -> None:
         self.params = parameters(model)
         self.model = model
         self.recipe = recipe

@@ -29,11 +29,7 @@ class Damaged(UserError):
 
 
 def of_file(path: Path, progress: Callable[[str], None] = lambda what: None) -> str:
-    """Return the digest of a file.
-
-    Args:
-        path: of the file.
-        progress: called for every chunk, with a description of what is done and how far it is.
+    """Return the digest of a file; `progress` is called for every chunk, with how far it is.
 
     Raises:
         Damaged: there is no such file.
@@ -50,24 +46,14 @@ def of_file(path: Path, progress: Callable[[str], None] = lambda what: None) -> 
 
 
 def of_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the digests of some files in a folder, by name.
-
-    Raises:
-        Damaged: one of them does not exist.
-        UserError: one of them cannot be read.
-    """
+    """Return the digests of some files in a folder, by name; errors are those of `of_file`."""
     return {name: of_file(folder / name) for name in names}
 
 
 def require_files(
     folder: Path, expected: Mapping[str, str], progress: Callable[[str], None] = lambda what: None
 ) -> None:
-    """Check that the files in a folder have these digests; `progress` is that of `of_file`.
-
-    Raises:
-        Damaged: one of them has another digest, or does not exist.
-        UserError: one of them cannot be read.
-    """
+    """Check that the files in a folder have these digests; otherwise raise `Damaged`, or as `of_file`."""
     for name, digest in expected.items():
         if of_file(folder / name, progress) != digest:
             raise Damaged(f"{folder / name} is not the file that was written (its SHA-256 differs)")

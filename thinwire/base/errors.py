@@ -112,9 +112,6 @@ _GPU_PHRASES = (
     "was unable to find an engine to execute this computation",
 )
 
-# Of full memory torch says in as many what was asked for and what is free. Advice follows.
-_SENTENCES_OF_A_FAULT = 3
-
 
 def gpu_fault(error: BaseException) -> str | None:
     """Return the first sentences of an error that is a fault of a GPU; None for all other errors."""
@@ -126,7 +123,8 @@ def gpu_fault(error: BaseException) -> str | None:
     found = of_torch or any(phrase in text for phrase in _GPU_PHRASES)
     found = found and not any(phrase in text for phrase in _OF_THE_PROGRAM)
     line = next(iter(text.splitlines()), type(error).__name__)
-    return ". ".join(line.split(". ")[:_SENTENCES_OF_A_FAULT]) if found else None
+    # Of full memory torch says in three sentences what was asked for and what is free. Advice follows.
+    return ". ".join(line.split(". ")[:3]) if found else None
 
 
 # The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
@@ -156,10 +154,7 @@ def shortage(
 ) -> ResourceError | None:
     """Return the lack of a resource that caused an error, as one sentence; None if that is not the cause.
 
-    Args:
-        error: that was raised.
-        worded_by_plugin: does an error, or one of its causes, have the words of a plug-in? Then its words
-            say nothing about the machine.
+    The words of an error say nothing about the machine if they are `worded_by_plugin`.
     """
     for each in _chain(error):
         if isinstance(each, ResourceError):

@@ -84,12 +84,8 @@ def locked(path: Path, what: str) -> Iterator[None]:
 def try_lock(file: IO[str] | IO[bytes], remedy: str) -> bool:
     """Lock an open file until it is closed; False if another process has locked it.
 
-    Args:
-        file: that is open.
-        remedy: what the user can do if the file system has no locks.
-
     Raises:
-        ResourceError: it has none.
+        ResourceError: the file system has no locks; the message ends with the remedy.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -91,10 +91,7 @@ def home(path: str, root: Path = ROOT) -> Path:
 
 
 def below(folder: Path, root: Path = ROOT) -> dict[str, Path]:
-    """The YAML files below a folder of the project, and below the same one of one's own.
-
-    Returns:
-        Their paths, by path below the folder without `.yaml`.
+    """The YAML files below a folder of the project and the same one of one's own, by path without `.yaml`.
 
     Raises:
         UserError: a name exists twice, with different content.

@@ -16,22 +16,14 @@ _RULE = f"at most {LONGEST_LABEL} letters, digits and . _ + -, beginning with a 
 
 
 def require_label(label: str) -> str:
-    """Check and return a label, which is used as the name of a folder.
-
-    Raises:
-        UserError: it is not a valid label.
-    """
+    """Check and return a label, which is used as the name of a folder."""
     if not re.fullmatch(_LABEL, label):
         raise UserError(f"{quoted(label)} cannot be a label: take {_RULE}")
     return label
 
 
 def require_suite_name(name: str) -> str:
-    """Check and return the name of a suite: the path of its file under `config/`, made of labels.
-
-    Raises:
-        UserError: it is not a valid name.
-    """
+    """Check and return the name of a suite: the path of its file under `config/`, made of labels."""
     if not all(re.fullmatch(_LABEL, part) for part in name.split("/")):
         raise UserError(
             f"{quoted(name)} cannot be the name of a suite: for each part between slashes take {_RULE}"
@@ -74,12 +66,7 @@ REFERENCE = DEFAULT_RESULTS / "reference"
 
 
 def suggested_command(*words: str, results: Path) -> str:
-    """A `thinwire` command in backticks, quoted for a shell.
-
-    Args:
-        words: what follows `thinwire`.
-        results: the folder of results; the command names it if it is not the default.
-    """
+    """A `thinwire` command in backticks, quoted for a shell, with the folder of results if need be."""
     here, folder = Path.cwd(), results.absolute()
     if folder.is_relative_to(here):
         folder = folder.relative_to(here)

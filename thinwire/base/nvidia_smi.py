@@ -31,8 +31,9 @@ def visible_gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return list(there.values())
-    wanted = [name.strip() for name in visible.split(",")]
-    return [uuid for name in wanted if name for uuid in _named(name, there)]
+    # Of each, the number or the beginning of the UUID.
+    wanted = [name.strip() for name in visible.split(",") if name.strip()]
+    return [uuid for name in wanted for i, uuid in there.items() if name == i or uuid.startswith(name)]
 
 
 def names() -> list[str]:
@@ -62,17 +63,8 @@ def _cores(listed: str) -> list[int]:
     return [core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)]
 
 
-def _named(name: str, there: dict[str, str]) -> list[str]:
-    """The GPU with this number, or whose UUID begins with this text."""
-    return [uuid for number, uuid in there.items() if name == number or uuid.startswith(name)]
-
-
 def _ask(query: str) -> list[list[str]]:
-    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver.
-
-    Raises:
-        ResourceError: it does not answer in time.
-    """
+    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver."""
     command = ["nvidia-smi", query, "--format=csv,noheader"]
     try:
         asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -51,7 +51,7 @@ def problems(error: ValidationError, known: list[str] | None = None) -> list[str
         if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             among = f" (known are {', '.join(known)})" if known else ""
             found.append(f"{path}: there is no such key{among}")
-        elif problem["type"] in ("missing",):
+        elif problem["type"] == "missing":
             found.append(f"{path}: it is missing")
         else:
             message = problem["msg"].removeprefix("Value error, ")

@@ -21,17 +21,15 @@ def at_step(seed: int, step: int) -> int:
 
 
 class Stream:
-    """A random stream with a new seed at every step (or epoch)."""
+    """A random stream with a new seed at every step (or epoch), and one for what is drawn before them."""
 
     def __init__(self, *name: str | int) -> None:
         self.seed = derive(*name)
 
     def at(self, step: int) -> int:
-        """Return the 63-bit seed at this step."""
         return at_step(self.seed, step)
 
     def in_setup(self) -> int:
-        """Return the 63-bit seed of what is drawn before the first step."""
         return derive(self.seed, "setup")
 
 

@@ -11,8 +11,6 @@ from types import FrameType
 BEFORE_TIME_LIMIT = signal.SIGUSR1
 # So long before the limit: enough to save a large state on a slow file system.
 SAVING_SECONDS = 120
-
-
 # Ctrl-C; the default of `kill`; a time limit; a closed terminal.
 STOPS = (signal.SIGINT, signal.SIGTERM, BEFORE_TIME_LIMIT, signal.SIGHUP)
 # One request may arrive twice: as a signal to the whole process group, and passed on by the parent.

@@ -2,27 +2,25 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-
-class _Setting(NamedTuple):
-    name: str
-    get: Callable[[], object]
-    set: Callable[[Any], Any]
+# Its name, and how it is read and written.
+_Setting = tuple[str, Callable[[], object], Callable[[Any], Any]]
 
 
 def read() -> list[object]:
     """The settings as they are now, for `restore`; none if this process has not imported torch."""
-    return [setting.get() for setting in _settings()]
+    return [get() for _, get, _ in _settings()]
 
 
 def restore(before: Sequence[object]) -> str | None:
     """Restore the settings; say which one had changed, and how, in a clause. None: all were as before."""
     changed = None
-    for setting, value in zip(_settings(), before):
-        if (now := setting.get()) != value:
-            setting.set(value)
-            changed = changed or f"torch's {setting.name} from {value} to {now}"
+    for (name, get, write), value in zip(_settings(), before):
+        if (now := get()) != value:
+            write(value)
+            changed = changed or f"torch's {name} from {value} to {now}"
     return changed
 
 
@@ -30,29 +28,20 @@ def _settings() -> Sequence[_Setting]:
     if "torch" not in sys.modules:
         return ()
     import torch
-
-    return (
-        _Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
-        # The engine has none; one that is set to what it was costs time at every call.
-        _Setting("default device", torch.get_default_device, lambda value: torch.set_default_device(None)),
-        _Setting("number of threads", torch.get_num_threads, torch.set_num_threads),
-        _Setting("grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
-        _Setting(
-            "autocast on CPUs",
-            lambda: torch.is_autocast_enabled("cpu"),
-            lambda value: torch.set_autocast_enabled("cpu", value),
-        ),
-        _Setting(
-            "deterministic debug mode", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
-        ),
-        _Setting(
-            "float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-        ),
-        *(_of_cudnn(name) for name in ("benchmark", "allow_tf32")),
-    )
-
-
-def _of_cudnn(name: str) -> _Setting:
     from torch.backends import cudnn
 
-    return _Setting(f"cudnn.{name}", lambda: getattr(cudnn, name), lambda value: setattr(cudnn, name, value))
+    autocast = partial(torch.is_autocast_enabled, "cpu"), partial(torch.set_autocast_enabled, "cpu")
+    return (
+        ("default dtype", torch.get_default_dtype, torch.set_default_dtype),
+        # The engine has none; one that is set to what it was costs time at every call.
+        ("default device", torch.get_default_device, lambda value: torch.set_default_device(None)),
+        ("number of threads", torch.get_num_threads, torch.set_num_threads),
+        ("grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
+        ("autocast on CPUs", *autocast),
+        ("deterministic debug mode", torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        ("float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+        *(
+            (f"cudnn.{name}", partial(getattr, cudnn, name), partial(setattr, cudnn, name))
+            for name in ("benchmark", "allow_tf32")
+        ),
+    )

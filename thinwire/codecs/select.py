@@ -169,11 +169,8 @@ def _reaching_on_host(row: Tensor, k: int, threshold: float) -> Tensor:
 
 def random(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> list[Tensor]:
     """Select `k` entries of each row at random, whatever their values are; all sets are equally likely."""
-    return [_random(row, k, generator) for row, k in zip(rows, ks)]
-
-
-def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    return moved_to(row.device, torch.randperm(row.numel(), generator=generator)[:k].sort().values)
+    drawn = [torch.randperm(row.numel(), generator=generator)[:k].sort().values for row, k in zip(rows, ks)]
+    return [moved_to(row.device, positions) for row, positions in zip(rows, drawn)]
 
 
 def _is_searched_on_host(row: Tensor) -> bool:

@@ -4,6 +4,7 @@ Positions are counted through all tensors as if they were one row, so one payloa
 of tensors.
 """
 
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -80,19 +81,13 @@ def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Pay
     """
     values = torch.cat([tensor.view(-1)[positions] for tensor, positions in zip(tensors, chosen)])
     erase(tensors, chosen)
-    starts, numel = [], 0
-    for tensor in tensors:
-        starts.append(numel)
-        numel += tensor.numel()
+    *starts, numel = accumulate((tensor.numel() for tensor in tensors), initial=0)
     through = torch.cat([positions + start for positions, start in zip(chosen, starts)])
     return {"values": values, "indices": encode_indices(through, numel, encoding)}
 
 
 def varies(selection: str, encoding: Encoding) -> bool:
-    """Do the sizes of payloads depend on the values?
-
-    They do if a sampled threshold selects the entries, and if run lengths may need fillers.
-    """
+    """Do sizes depend on the values? A sampled threshold may select fewer, and run lengths need fillers."""
     return selection == "sampled" or encoding == "run_length"
 
 

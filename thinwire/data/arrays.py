@@ -36,7 +36,6 @@ class Rows:
         return self._whole[self._rows[chosen]]
 
     def to(self, device: torch.device) -> "Rows":
-        """The same rows of the whole tensor on a device."""
         return Rows(self._whole.to(device), self._rows.to(device))
 
 
@@ -75,12 +74,12 @@ def load(
     verify: bool = True,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Data:
-    """Read a data set that was laid out, every byte of it verified.
+    """Read a data set that was laid out in a folder; messages name the command that does so.
 
     Args:
         folder: of its arrays.
         dataset: what is expected there.
-        command: what lays it out, for messages.
+        command: what lays it out.
         verify: read every byte; another process of this node does so otherwise.
         progress: called again and again while bytes are verified, with a description.
 

@@ -20,13 +20,7 @@ _RATIOS = (3 / 4, 4 / 3)
 
 
 def augmented(images: Tensor, augment: Augment, streams: Sequence[torch.Generator]) -> Tensor:
-    """Augment a batch.
-
-    Args:
-        images: bytes [N, C, H, W].
-        augment: how.
-        streams: random streams on the CPU; each serves an equal share of the images.
-    """
+    """Augment images, bytes [N, C, H, W]; each stream, on the CPU, serves an equal share of them."""
     share = len(images) // len(streams)
     if augment.least_area:
         drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1)
@@ -68,8 +62,8 @@ def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
 def _stretched_one_by_one(images: Tensor, windows: Tensor) -> Tensor:
     """What `stretched` gives, as bytes, for images on a CPU.
 
-    Each image has its own call: torch's kernel for bytes is several times as fast as one `grid_sample` for
-    all. It exists on CPUs only. On a GPU, deterministic mode would make dozens of operations of each call.
+    Each image has its own call: torch's kernel for bytes, which only CPUs have, is several times as fast as
+    one `grid_sample` for all.
     """
     whole = [
         functional.interpolate(image[None, :, y0:y1, x0:x1], images.shape[-2:], mode="bilinear")
@@ -79,7 +73,7 @@ def _stretched_one_by_one(images: Tensor, windows: Tensor) -> Tensor:
 
 
 def stretched(images: Tensor, windows: Tensor) -> Tensor:
-    """Stretch a window of each image to the image's size, bilinearly, in one call for all images.
+    """Stretch a window of each image to the image's size, bilinearly, in one call for all: float32.
 
     Values are those of `torch.nn.functional.interpolate` for each window, up to the rounding of float32. So
     beyond the middles of its outermost pixels, a window goes on with these pixels.
@@ -88,9 +82,6 @@ def stretched(images: Tensor, windows: Tensor) -> Tensor:
         images: bytes [N, C, H, W].
         windows: the top, bottom, left and right of each image's window, on the CPU, int [4, N]; bottom and
             right are the first row and column behind it.
-
-    Returns:
-        float32 [N, C, H, W].
     """
     height, width = images.shape[-2:]
     down = _sampled_at(windows[0], windows[1], height, images.device)
@@ -102,16 +93,10 @@ def stretched(images: Tensor, windows: Tensor) -> Tensor:
 
 
 def _sampled_at(first: Tensor, end: Tensor, size: int, device: torch.device) -> Tensor:
-    """Where along one side of an image the pixels of a stretched window come from.
+    """Where along one side of an image the pixels of a window come from that is stretched to `size` pixels.
 
-    Args:
-        first: of the window's pixels, [N].
-        end: the first pixel behind the window, [N].
-        size: pixels of the image, and of the stretched window.
-        device: of the image.
-
-    Returns:
-        float32 [N, size], as `grid_sample` wants it: the image's borders are at -1 and 1.
+    The window reaches from `first` to before `end`, [N] each. The result is float32 [N, size], as
+    `grid_sample` wants it: the image's borders are at -1 and 1.
     """
     first, end = first.double(), end.double()
     # The middles of an image's pixels, which are shrunk and shifted so that they lie in the window.

@@ -111,7 +111,9 @@ class Batches:
             self._epoch = epoch
         chosen = self._order_there[place]
         if self._readers:
-            inputs = self._read(epoch, place)
+            share = self._batch // self._workers
+            first, end = place * share, (place + 1) * share
+            inputs = torch.cat([reader.records(epoch, first, end) for reader in self._readers])
         else:
             inputs = self._inputs[self._order[place] if self._on_host else chosen]
         inputs = moved_to(self.device, inputs)
@@ -119,12 +121,8 @@ class Batches:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
             inputs = augmented(inputs, self._augment, self._generators)
-        batches = list(
-            zip(
-                self._prepare(inputs).chunk(len(self._ranks)),
-                self._labels[chosen].chunk(len(self._ranks)),
-            )
-        )
+        of_each = (whole.chunk(len(self._ranks)) for whole in (self._prepare(inputs), self._labels[chosen]))
+        batches = list(zip(*of_each))
         if not self._mixup:
             return batches
         for generator, stream in zip(self._generators, self._mixup_streams):
@@ -132,11 +130,7 @@ class Batches:
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
 
     def _order_of(self, epoch: int) -> Tensor:
-        """The numbers of the inputs of the workers `ranks` in an epoch, one worker after the other.
-
-        Returns:
-            int64 [steps, inputs of a step].
-        """
+        """The numbers of the workers' inputs in an epoch, one worker after the other: [steps, of a step]."""
         steps, share = self.steps_per_epoch, self._batch // self._workers
         if self._passes:
             first, end = epoch * steps * share, (epoch + 1) * steps * share
@@ -146,12 +140,9 @@ class Batches:
             of_all = order[: steps * self._batch].view(steps, self._workers, share)
             return of_all[:, self._ranks].flatten(1)
         else:
-            own = [self._order_of_reader(rank, epoch)[: steps * share] for rank in self._ranks]
+            orders = [[load.order for load in self._loads(rank, epoch)] for rank in self._ranks]
+            own = [torch.from_numpy(np.concatenate(order)[: steps * share]) for order in orders]
         return torch.stack([order.view(steps, share) for order in own], dim=1).flatten(1)
-
-    def _order_of_reader(self, worker: int, epoch: int) -> Tensor:
-        """The numbers of the inputs in an epoch in which each worker has a reader of its own."""
-        return torch.from_numpy(np.concatenate([load.order for load in self._loads(worker, epoch)]))
 
     def _loads(self, worker: int, epoch: int) -> Iterator[Load]:
         """What the reader of a worker reads in an epoch."""
@@ -160,12 +151,6 @@ class Batches:
             return readers.strided(records, workers, worker, self._batch // workers)
         chunk, seed = readers.chunk_size(records, workers), self._order_stream.seed
         return readers.contiguous(records, workers, worker, epoch, seed, chunk, readers.CHUNKS_AT_ONCE)
-
-    def _read(self, epoch: int, place: int) -> Tensor:
-        """The inputs of the workers at this step of an epoch, from the file."""
-        share = self._batch // self._workers
-        first = place * share
-        return torch.cat([reader.records(epoch, first, first + share) for reader in self._readers])
 
 
 class Prefetched:
@@ -176,7 +161,7 @@ class Prefetched:
     """
 
     def __init__(self, batches: Batches, steps: int) -> None:
-        """Wrap the batches of a run of so many steps; the GPU of the batches must be the current one."""
+        """Wrap the batches of a run of so many steps; their GPU must be the current one."""
         self.steps_per_epoch = batches.steps_per_epoch
         self._batches, self._steps = batches, steps
         self._module = torch.get_device_module(batches.device)

@@ -34,16 +34,10 @@ def is_official(file: BufferedIOBase, digest: str) -> bool:
 
 
 def fetch_file(url: str, target: Path, digest: str, otherwise: str) -> None:
-    """Download `url` to `target`, unless it exists. Only a whole and official file gets this name.
-
-    Args:
-        url: of the file.
-        target: where to put it.
-        digest: the SHA-256 or the MD5 of the official file.
-        otherwise: what the user can do if it cannot be fetched, as the end of the message.
+    """Download `url` to `target`, unless it exists. Only the whole file with this digest gets this name.
 
     Raises:
-        UserError: the download failed, or brought another file.
+        UserError: the download failed, or brought another file; the message ends with what to do `otherwise`.
     """
     if target.exists():
         return
@@ -104,7 +98,8 @@ class Cifar(Dataset):
         Raises:
             UserError: there is no archive, or the one that was found is not the official file.
         """
-        archive = self._found(place or download)
+        folder = place or download
+        archive = next((each for each in self.archives if (folder / each.name).is_file()), None)
         if archive is None:
             archive, names = self.archives[0], " or ".join(archive.name for archive in self.archives)
             if place:
@@ -116,7 +111,7 @@ class Cifar(Dataset):
                 otherwise=f"put {names} from {self.source} into a folder and name it: `thinwire data "
                 "NAME --from FOLDER`, or in the pipeline `--config data=PARENT` with PARENT/NAME",
             )
-        path = (place or download) / archive.name
+        path = folder / archive.name
         with path.open("rb") as file:
             if not is_official(file, archive.sha256):
                 raise UserError(
@@ -125,9 +120,6 @@ class Cifar(Dataset):
                 )
         train, test = read(path, archive)
         return Raw(*train, *test)
-
-    def _found(self, folder: Path) -> Archive | None:
-        return next((archive for archive in self.archives if (folder / archive.name).is_file()), None)
 
 
 def read(path: Path, archive: Archive) -> list[tuple[np.ndarray, np.ndarray]]:

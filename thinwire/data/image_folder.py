@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 from warnings import catch_warnings
 
 import numpy as np
@@ -34,14 +34,9 @@ _CHUNK = 64
 _CHUNKS_BETWEEN_NOTES = 16
 
 
-class Decoded(NamedTuple):
-    """Decoded images, and the digests of their files."""
-
-    images: np.ndarray  # uint8 [N, 3, size, size]
-    sha256: np.ndarray  # uint8 [N, 32], of the image files
-
-
-def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, path: Path) -> Decoded:
+def decode(
+    tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, path: Path
+) -> tuple[np.ndarray, np.ndarray]:
     """Decode images into one file, and write the digests of the image files into another.
 
     The square in the middle of an image is resized to `size` pixels. A note beside the files holds the
@@ -53,6 +48,9 @@ def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, p
         rows: the row of the file into which each image goes [N].
         size: width and height, in pixels.
         path: the file with the images, which ends in .npy.
+
+    Returns:
+        The images, uint8 [N, 3, size, size], and the SHA-256 of their files, uint8 [N, 32].
 
     Raises:
         UserError: an image cannot be decoded, or the disk is full.
@@ -98,7 +96,7 @@ def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, p
                 images.flush()
                 sha256.flush()
                 write_json(note, {"identity": identity, "done": done})
-    return Decoded(images, sha256)
+    return images, sha256
 
 
 def _done(note: Path, identity: str, shapes: dict[Path, tuple[int, ...]]) -> int:
@@ -121,7 +119,6 @@ def _make_room(path: Path, shape: tuple[int, ...]) -> None:
 
 
 def _decode_one(where: Path, entry: Entry, content: bytes, size: int) -> np.ndarray:
-    """One image [3, size, size]."""
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
             if image.format == "PNG" and getattr(image, "is_animated", False):
@@ -197,11 +194,11 @@ class ImageFolder(Dataset):
         for part in PARTS:
             entries = [entry for entry in tree.entries if entry.part == part]
             rows = _shuffled(len(entries)) if part == "train" else np.arange(len(entries))
-            made = decode(tree, entries, rows, self.size, download / SCRATCH / f"{part}.npy")
+            decoded, sha256 = decode(tree, entries, rows, self.size, download / SCRATCH / f"{part}.npy")
             in_rows = [entries[i] for i in np.argsort(rows)]
-            images.append(made.images)
+            images.append(decoded)
             labels.append(np.array([number[entry.class_name] for entry in in_rows]))
-            table.writerows((e.name, e.bytes, bytes(d).hex()) for e, d in zip(in_rows, made.sha256))
+            table.writerows((e.name, e.bytes, bytes(d).hex()) for e, d in zip(in_rows, sha256))
         return Raw(images[0], labels[0], images[1], labels[1], sources.getvalue())
 
     def _require_whole(self, tree: ImageTree, classes: list[str]) -> None:

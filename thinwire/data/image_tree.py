@@ -64,11 +64,7 @@ class ImageTree:
                 raise UserError(f"{self.path} has no images in {part}/CLASS/*.JPEG")
 
     def classes(self) -> list[str]:
-        """The names of the classes, sorted: those of the training images.
-
-        Raises:
-            UserError: a validation image is of another class.
-        """
+        """The names of the training images' classes, sorted; those of others are refused."""
         names = {entry.class_name for entry in self.entries if entry.part == "train"}
         for entry in self.entries:
             if entry.part == "val" and entry.class_name not in names:
@@ -76,11 +72,7 @@ class ImageTree:
         return sorted(names)
 
     def contents(self, entries: list[Entry]) -> Generator[bytes, None, None]:
-        """The files of some entries, which are given in the order of the tree.
-
-        Raises:
-            UserError: one of them cannot be read.
-        """
+        """The files of some entries, which are given in the order of the tree; they may not be readable."""
         with _readable(self.path):
             if self.path.is_dir():
                 for entry in entries:

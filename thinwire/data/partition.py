@@ -60,8 +60,7 @@ class Partition:
 def _shares(labels: Tensor, classes: int) -> np.ndarray:
     """The share of each label: [classes]."""
     counts = torch.bincount(labels.flatten().cpu(), minlength=classes).numpy()
-    shares: np.ndarray = counts / counts.sum()
-    return shares
+    return np.asarray(counts / counts.sum())
 
 
 def partition_of(data: Data, workers: int, kind: PartitionKind, seed: int) -> Partition | None:
@@ -121,8 +120,7 @@ def _log_shares(parameters: np.ndarray, workers: int, drawn: np.random.Generator
     """
     shape = workers, len(parameters)
     larger = np.log(drawn.standard_gamma(parameters + 1, shape))
-    found: np.ndarray = larger - drawn.standard_exponential(shape) / parameters
-    return found
+    return np.asarray(larger - drawn.standard_exponential(shape) / parameters)
 
 
 def _natural(clients: np.ndarray, workers: int, name: str) -> np.ndarray:
@@ -139,16 +137,11 @@ def _natural(clients: np.ndarray, workers: int, name: str) -> np.ndarray:
         nearest = 1 + int(np.abs(ends - worker * len(clients) / workers).argmin())
         last = min(max(nearest, last + 1), len(sizes) - workers + worker)
         owner_of_client[last:] = worker
-    owners: np.ndarray = owner_of_client[numbers]
-    return owners
+    return np.asarray(owner_of_client[numbers])
 
 
 def clients_of(data: Data, dataset: Dataset) -> Tensor:
-    """The number of the client of each training input: int64 [N].
-
-    Args:
-        data: of the data set, whole.
-        dataset: that knows its clients.
+    """The number of the client of each training input of a whole data set: int64 [N].
 
     Raises:
         UserError: it declares none, or gives not one for each input.
@@ -168,12 +161,7 @@ class Passes:
     """The order in which a worker goes through its inputs, again and again, each time shuffled anew."""
 
     def __init__(self, inputs: Tensor, stream: seeds.Stream) -> None:
-        """Begin with the first pass.
-
-        Args:
-            inputs: the numbers of the worker's inputs, int64 [n].
-            stream: has a seed for each pass.
-        """
+        """Begin with the first pass over these inputs, int64 [n]; the stream has a seed for each pass."""
         self._inputs, self._stream = inputs, stream
         self._number, self._pass = -1, inputs
 

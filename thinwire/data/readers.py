@@ -48,16 +48,9 @@ class Load(NamedTuple):
 def contiguous(
     records: int, readers: int, reader: int, epoch: int, seed: int, chunk: int, chunks_at_once: int
 ) -> Iterator[Load]:
-    """The loads of one reader in one epoch.
+    """The loads of one of the readers, which share so many records, in one epoch.
 
-    Args:
-        records: number of records in the file.
-        readers: number of readers that share it.
-        reader: number of this reader, from 0.
-        epoch: number of the epoch, from 0.
-        seed: the run's seed.
-        chunk: number of records that are read in one go.
-        chunks_at_once: number of chunks that are shuffled together.
+    `chunk` records are read in one go, and `chunks_at_once` chunks are shuffled together.
     """
     own = (reader + epoch) % readers
     first, end = own * records // readers, (own + 1) * records // readers
@@ -95,7 +88,6 @@ class RecordFile:
         self._position = -1
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def read(self, load: Load) -> np.ndarray:
@@ -132,12 +124,7 @@ class Reader:
     """Reads a load when its first record is needed, and keeps it until the next one."""
 
     def __init__(self, path: Path, loads_of: Callable[[int], Iterator[Load]]) -> None:
-        """Open the file.
-
-        Args:
-            path: of the records, uint8 [N, ...].
-            loads_of: the loads of an epoch.
-        """
+        """Open the file of the records, uint8 [N, ...]; `loads_of` gives the loads of an epoch."""
         self.file = RecordFile(path)
         weakref.finalize(self, self.file.close)
         self._loads_of = loads_of

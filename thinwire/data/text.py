@@ -71,11 +71,7 @@ class Text(Dataset):
         return np.repeat(np.arange(len(windows)), windows)[: self.config.windows]
 
     def raw(self, place: Path | None) -> Raw:
-        """Return all windows; a data set overrides it whose windows lie within parts of works.
-
-        Args:
-            place: as that of `works`.
-        """
+        """Return all windows; a data set overrides it whose windows lie within parts of works."""
         return raw_of(self.works(place), self.config.context)
 
     def fetch(self, place: Path | None, download: Path) -> Raw:

@@ -34,14 +34,8 @@ class Lars(torch.optim.Optimizer):
         trust: float,
         lr_inside_momentum: bool,
     ) -> None:
-        options = {
-            "lr": lr,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "trust": trust,
-            "lr_inside_momentum": lr_inside_momentum,
-        }
-        super().__init__(params, options)
+        options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust}
+        super().__init__(params, {**options, "lr_inside_momentum": lr_inside_momentum})
 
     @torch.no_grad()
     def step(self, closure: object = None) -> None:  # type: ignore[override]
@@ -103,15 +97,7 @@ class Muon(torch.optim.Optimizer):
         momentum: float,
         weight_decay: float,
     ) -> None:
-        """Create the optimizer.
-
-        Args:
-            matrices: the hidden matrices among the parameters, with two dimensions or more.
-            others: what steps the other parameters; None: there are none.
-            lr: the rate of both.
-            momentum: of Muon.
-            weight_decay: of Muon.
-        """
+        """Step matrices, with two dimensions or more; `others` steps what is left, also at this rate."""
         groups = (
             [{"params": matrices, "momentum": momentum, "weight_decay": weight_decay}] if matrices else []
         )
@@ -149,9 +135,6 @@ def orthogonalised(matrix: Tensor) -> Tensor:
     """Return a matrix with nearly the same singular vectors, and singular values between about 0.7 and 1.2.
 
     Singular values that are many times smaller than the others stay smaller. Zeros stay zeros.
-
-    Args:
-        matrix: with two dimensions.
     """
     a, b, c = COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]
@@ -168,41 +151,24 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """Return SGD, Adam or AdamW in torch's fused form, LARS, or Muon.
 
-    The training loop sets the learning rate at every step.
-
-    Args:
-        recipe: names the optimizer and its options.
-        params: what the optimizer changes.
-        hidden: of each parameter, whether it is a hidden matrix; only Muon asks.
+    The training loop sets the learning rate at every step. `hidden` tells Muon which parameters are hidden
+    matrices.
     """
+    lr, momentum, weight_decay = recipe.lr, recipe.momentum, recipe.weight_decay
     if recipe.name == "lars":
-        return Lars(
-            params,
-            lr=recipe.lr,
-            momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay,
-            trust=recipe.trust,
-            lr_inside_momentum=recipe.lr_inside_momentum,
-        )
+        return Lars(params, lr, momentum, weight_decay, recipe.trust, recipe.lr_inside_momentum)
     if recipe.name == "adamw":
         return _adamw(recipe, params)
     if recipe.name == "muon":
         matrices = [param for param, is_hidden in zip(params, hidden, strict=True) if is_hidden]
         others = [param for param, is_hidden in zip(params, hidden, strict=True) if not is_hidden]
         adamw = _adamw(recipe, others) if others else None
-        return Muon(matrices, adamw, recipe.lr, recipe.momentum, recipe.weight_decay)
+        return Muon(matrices, adamw, lr, momentum, weight_decay)
     if recipe.name == "adam":
         betas = (recipe.beta1, recipe.beta2)
-        return torch.optim.Adam(
-            params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True
-        )
+        return torch.optim.Adam(params, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
     return torch.optim.SGD(
-        params,
-        lr=recipe.lr,
-        momentum=recipe.momentum,
-        nesterov=recipe.nesterov,
-        weight_decay=recipe.weight_decay,
-        fused=True,
+        params, lr, momentum, weight_decay=weight_decay, nesterov=recipe.nesterov, fused=True
     )
 
 
@@ -216,11 +182,9 @@ def _adamw(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.AdamW:
     Source: Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (arXiv 1711.05101). It decays all
     parameters. The groups are those of common training scripts for language models.
     """
-    decayed = [param for param in params if param.dim() > 1]
-    others = [param for param in params if param.dim() <= 1]
     groups = [
-        {"params": decayed, "weight_decay": recipe.weight_decay},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [param for param in params if param.dim() > 1], "weight_decay": recipe.weight_decay},
+        {"params": [param for param in params if param.dim() <= 1], "weight_decay": 0.0},
     ]
     betas = (recipe.beta1, recipe.beta2)
     filled = [group for group in groups if group["params"]]

@@ -271,12 +271,7 @@ class Recipe(Strict):
         return cls.model_validate(made)
 
     def batch_per_worker(self, workers: int) -> int:
-        """Return how many images a worker processes in each step.
-
-        Raises:
-            ValueError: the batch of the whole run cannot be divided evenly among the workers, or that of a
-                worker into the parts in which it is computed.
-        """
+        """Return how many images a worker has in each step; a `ValueError` if they cannot be divided."""
         if self.batch_per == "run" and self.batch % workers:
             raise ValueError(
                 f"a batch of {self.batch} for the run cannot be shared evenly by {workers} workers"

@@ -45,7 +45,7 @@ class Plateau:
         """The factor of the rate, from 1 down."""
 
     def end_epoch(self, loss: float) -> None:
-        """Take in the mean loss of an epoch, in nats."""
+        """Take in the mean loss of an epoch."""
         self._epochs_since_lowest += 1
         if loss < self._lowest * (1 - self._schedule.threshold):
             self._lowest, self._epochs_since_lowest = loss, 0

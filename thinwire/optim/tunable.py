@@ -43,11 +43,7 @@ class Tunable(Strict):
 
 
 def tunable(values: Mapping[str, float]) -> Tunable:
-    """The keys with these values, and no others.
-
-    Raises:
-        ValidationError: a value is out of the range of its key.
-    """
+    """The keys with these values, and no others; a `ValidationError` if one is out of its range."""
     sections: dict[str, dict[str, float]] = {}
     for key, value in values.items():
         sections.setdefault(SECTIONS[key], {})[key] = value

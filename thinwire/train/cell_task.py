@@ -30,14 +30,7 @@ def task_of(
     verify: bool = True,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Task:
-    """The task of a cell, with its data in memory.
-
-    Args:
-        cell: of the task.
-        results: the folder with the data.
-        device: of the workers.
-        verify: the data; another process of this node does so otherwise.
-        progress: called again and again while data are verified, with a description.
+    """The task of a cell, with its data in memory; `verify` and `progress` are those of `arrays.load`.
 
     Raises:
         PluginError: the model's module cannot be used.
@@ -53,11 +46,7 @@ def task_of(
 
 
 def task_with(cell: Cell, data: Data, device: torch.device) -> Task:
-    """The task of a cell, with these data of its data set.
-
-    Raises:
-        PluginError: the model's module cannot be used.
-    """
+    """The task of a cell, with these data of its data set; a `PluginError` if its model cannot be used."""
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()
@@ -73,11 +62,7 @@ def task_with(cell: Cell, data: Data, device: torch.device) -> Task:
 
 
 def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
-    """The device of one worker of a cell.
-
-    Args:
-        cell: of the worker.
-        local_rank: the number of the worker on its node, if it has a process of its own.
+    """The device of one worker of a cell; `local_rank` is its number on its node, if it has a process.
 
     Raises:
         UserError: the cell asks for a GPU that this machine does not have, or for a part of one.
@@ -102,13 +87,7 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
 
 
 def _whole(device: torch.device) -> torch.device:
-    """Return the device, if it is a whole GPU.
-
-    Parts of one GPU share its memory and its bus, and NCCL does not connect them.
-
-    Raises:
-        UserError: it is one of its parts (MIG).
-    """
+    """Return the device, if it is a whole GPU: parts (MIG) share a bus, and NCCL does not connect them."""
     name = torch.cuda.get_device_name(device)
     if " MIG " in name:
         raise UserError(
@@ -123,11 +102,7 @@ _AMPERE = (8, 0)
 
 
 def require_precision(device: torch.device, precision: Precision) -> None:
-    """Require that a GPU computes in the precision of a recipe, and does not only imitate it.
-
-    Raises:
-        UserError: it is older.
-    """
+    """Require that a GPU computes in the precision of a recipe; one that is older only imitates it."""
     if precision == "fp32" or device.type != "cuda":
         return
     if torch.cuda.get_device_capability(device) < _AMPERE:

@@ -11,7 +11,6 @@ import torch
 from thinwire.base.placement import on_gpu
 
 CLOCKS = ("train", "eval", "harness")
-_MS = 1e-3
 
 
 def clock_on(device: torch.device) -> "Clock":
@@ -49,9 +48,8 @@ class StreamClock(Clock):
     """The clocks of a run on a GPU, which are switched on the GPU's current stream.
 
     A step puts its work into the stream's queue and returns. So each switch is an event in that queue, and
-    the GPU measures the seconds between two events. A switch waits for nothing, not even for a call that a
-    method leaves in flight. Such a call is on a stream of its own. It counts only where the current stream
-    waits for it.
+    the GPU measures the seconds between two events. A switch waits for nothing. A call that a method leaves
+    in flight is on a stream of its own, and counts only where the current stream waits for it.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -76,7 +74,7 @@ class StreamClock(Clock):
 
     def _count_first(self) -> None:
         name, begin = self._switches.popleft()
-        self._seconds[name] += begin.elapsed_time(self._switches[0][1]) * _MS
+        self._seconds[name] += begin.elapsed_time(self._switches[0][1]) * 1e-3  # from ms
 
     def _event(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from thinwire.api.channel import UnmeteredChannel
 from thinwire.base.learning import CLASSIFICATION, bits
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
@@ -17,19 +16,9 @@ from thinwire.traffic.ledger import Bytes, Ledger
 from thinwire.transport.interface import Transport
 
 
-def batch_norm_names(model: nn.Module) -> list[str]:
-    """The names of the floating-point buffers, in the order of the model."""
-    return [name for name, buffer in model.named_buffers() if buffer.is_floating_point()]
-
-
-def batch_norm_tensors(model: nn.Module) -> list[Tensor]:
-    """The floating-point buffers, in the order of the model."""
-    return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-
-
-def mean_over_workers(model: nn.Module, unmetered: UnmeteredChannel) -> list[Tensor]:
-    """The mean of everybody's floating-point buffers, as new tensors; no ledger counts it."""
-    return unmetered.mean(batch_norm_tensors(model)).wait()
+def batch_norm_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """The floating-point buffers by name, in the order of the model."""
+    return {name: buffer for name, buffer in model.named_buffers() if buffer.is_floating_point()}
 
 
 class Score(NamedTuple):
@@ -46,7 +35,7 @@ def loss_of(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
     Args:
         logits: [b, classes], or [b, L, classes] of windows.
         labels: int64 [b], or [b, L] of windows; or shares of the classes [b, classes].
-        reduction: `mean`, or `sum`.
+        reduction: `mean` or `sum`.
     """
     if logits.dim() == 3:
         logits, labels = logits.flatten(0, 1), labels.flatten()
@@ -85,7 +74,7 @@ def evaluate(
         before_batch: called before each batch that is scored here.
     """
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    state = {**dict(zip(names, weights)), **dict(zip(batch_norm_names(model), buffers))}
+    state = {**dict(zip(names, weights)), **dict(zip(batch_norm_buffers(model), buffers))}
     model.eval()
     own = []
     for rank in ranks:
@@ -114,26 +103,14 @@ class Diverged(Exception):
 
 
 def require_finite_losses(steps: Sequence[int], losses: Sequence[Sequence[float]]) -> None:
-    """Require that the losses of all workers are finite.
-
-    Args:
-        steps: counted from 1.
-        losses: for each step, the loss of each worker.
-
-    Raises:
-        Diverged: a loss is not finite; the error names the first such step.
-    """
+    """Raise `Diverged` with the first of these steps, from 1, at which the loss of a worker is not finite."""
     for step, row in zip(steps, losses):
         if not all(map(math.isfinite, row)):
             raise Diverged(step)
 
 
 def require_finite_weights(step: int, weights: Sequence[Tensor]) -> None:
-    """Require that the weights after a step are finite.
-
-    Raises:
-        Diverged: a weight is not finite.
-    """
+    """Raise `Diverged` if one of the weights after this step is not finite."""
     if not all(bool(weight.isfinite().all()) for weight in weights):
         raise Diverged(step)
 
@@ -146,9 +123,7 @@ _OF_THE_BUSIEST = ("wire_sent", "wire_received")
 def traffic_totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
     """The traffic so far, in bytes: means over the workers, and the most that one of them sent and received.
 
-    Args:
-        ledgers: of the workers of this process.
-        transport: to the workers of the other processes.
+    `ledgers` are those of this process, and `transport` leads to the others.
     """
     of_all_workers = transport.share([astuple(ledger.total()) for ledger in ledgers])
     return _columns([Bytes(*total) for total in of_all_workers])

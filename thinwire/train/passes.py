@@ -44,15 +44,9 @@ class Passes:
         self._device_type = device.type
 
     def loss(self, model: nn.Module, inputs: Tensor, labels: Tensor) -> Tensor:
-        """Run the forward pass; gives the loss, whose backward pass has the same precision.
+        """Run the forward pass; gives the mean loss, a scalar, whose backward pass has the same precision.
 
-        Args:
-            model: with weights of 32 bits.
-            inputs: images [b, C, H, W], or windows of text, int64 [b, L].
-            labels: see `loss_of`.
-
-        Returns:
-            The mean loss in nats, a scalar of the weights' type.
+        `inputs` are images [b, C, H, W], or windows of text, int64 [b, L]; for `labels` see `loss_of`.
         """
         if self._channels_last:
             inputs = inputs.to(memory_format=torch.channels_last)
@@ -84,14 +78,7 @@ class ReadyHooks:
         method: Method,
         interrupted: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """Hook a model.
-
-        Args:
-            model: of the worker.
-            params: from the input side to the output side.
-            method: of the worker.
-            interrupted: wraps each `forward_ready` that comes in the middle of a forward pass.
-        """
+        """Hook a model; `interrupted` wraps each `forward_ready` in the middle of a forward pass."""
         self._params = params
         self._method = method
         self._interrupted = interrupted
@@ -164,12 +151,9 @@ def place_gradients(
 ) -> None:
     """Hook the parameters of a worker so that their gradients move, if the workers of its node share memory.
 
-    The places follow each other from the output side to the input side, as the gradients of a bucket do.
-    Register other hooks of gradients afterwards, so that they find a gradient at its place.
-
-    Args:
-        params: from the input side to the output side.
-        shared_like: returns tensors with these shapes in shared memory, or None.
+    `shared_like` returns tensors with the shapes of others in shared memory, or None. The places follow each
+    other from the output side to the input side, as the gradients of a bucket do. Register other hooks of
+    gradients afterwards, so that they find a gradient at its place.
     """
     tensors = [param.tensor for param in reversed(params)]
     for tensor, place in zip(tensors, shared_like(tensors) or ()):

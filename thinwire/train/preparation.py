@@ -1,6 +1,4 @@
-"""Making the preparation of a method.
-
-Lets a method prepare before its runs, once for each model, data set and seed.
+"""Lets a method prepare before its runs, once for each model, data set and seed.
 
 A preparation that fails is published too. The runs that need it fail with its reason.
 """
@@ -9,6 +7,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,15 +131,10 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
         UserError: it failed for a reason outside the method, such as a full disk.
     """
     cell = cell.preparing
-    folder = preparing_folder(results, cell)
-    with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
+    folder, target = preparing_folder(results, cell), prepared_folder(results, cell)
+    with _locked(cell, folder):
         identity = identity_of(cell, results)
-        target = prepared_folder(results, cell)
-        if (made := finished(folder, target, identity)) is not None:
-            return made
-        key = digests.of_identity(identity)
-        store.fetch(results, key, target)
-        if (made := finished(folder, target, identity)) is not None:
+        if (made := _there(folder, target, identity, results)) is not None:
             return made
         device = device_of(cell)
         make_current(device)
@@ -177,7 +171,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             )
         publish_prepared(folder, target, made)
         if made.status == "done":
-            store.keep(results, key, target)
+            store.keep(results, digests.of_identity(identity), target)
     return made
 
 
@@ -202,13 +196,9 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
 def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
     """Publish the failure of a preparation whose process could not publish anything itself."""
     folder, target = preparing_folder(results, cell), prepared_folder(results, cell)
-    with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
+    with _locked(cell, folder):
         identity = identity_of(cell, results)
-        if (made := finished(folder, target, identity)) is not None:
-            return made
-        key = digests.of_identity(identity)
-        store.fetch(results, key, target)
-        if (made := finished(folder, target, identity)) is not None:
+        if (made := _there(folder, target, identity, results)) is not None:
             return made
         cost = _resume(folder, identity)
         made = Prepared(
@@ -220,6 +210,18 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
             provenance={"ended": now()},
         )
         publish_prepared(folder, target, made)
+    return made
+
+
+def _locked(cell: Cell, folder: Path) -> AbstractContextManager[None]:
+    return locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}")
+
+
+def _there(folder: Path, target: Path, identity: dict[str, str], results: Path) -> Prepared | None:
+    """A preparation that need not be made again; the store may have it."""
+    if (made := finished(folder, target, identity)) is None:
+        store.fetch(results, digests.of_identity(identity), target)
+        made = finished(folder, target, identity)
     return made
 
 

@@ -47,12 +47,7 @@ def identity_of(cell: Cell, results: Path) -> dict[str, str]:
 
 
 def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepare`") -> Prepared:
-    """Read a `prepared.json` back.
-
-    Args:
-        folder: of the preparation.
-        identity: all that it depends on, as it is now.
-        command: what makes it, for messages.
+    """Read a `prepared.json` that depends on this; messages name the command that makes it.
 
     Raises:
         UserError: it is missing, damaged or made for something else; or a file is missing, new or changed.
@@ -67,11 +62,7 @@ def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepa
 
 
 def read_sound(folder: Path, advice: str) -> Prepared:
-    """As `read`, whatever it was made for.
-
-    Raises:
-        UserError: it is damaged; or a file is missing, new or changed.
-    """
+    """As `read`, whatever it was made for."""
     path = folder / PREPARED
     try:
         made = Prepared.model_validate(digests.read_json(path))
@@ -94,7 +85,7 @@ def differences(made: dict[str, str], now: dict[str, str]) -> list[str]:
 def finished(folder: Path, target: Path, identity: dict[str, str]) -> Prepared | None:
     """A preparation that need not be made again; one that lacked only its publication gets it now."""
     if (unpublished := _sound(folder, identity)) is not None:
-        put_in_place(folder, target)
+        _put_in_place(folder, target)
         return unpublished
     published = _sound(target, identity)
     return published if published is not None and published.status == "done" else None
@@ -109,11 +100,12 @@ def _sound(folder: Path, identity: dict[str, str]) -> Prepared | None:
 
 
 def publish_prepared(folder: Path, target: Path, made: Prepared) -> None:
+    """Publish a preparation: its record, and what the method has left in the folder."""
     digests.write_json(folder / PREPARED, made.model_dump(mode="json"))
-    put_in_place(folder, target)
+    _put_in_place(folder, target)
 
 
-def put_in_place(folder: Path, target: Path) -> None:
+def _put_in_place(folder: Path, target: Path) -> None:
     record.discard(folder / SCRATCH)
     for left in _engine_files(folder):
         left.unlink(missing_ok=True)

@@ -46,10 +46,8 @@ class RecordCheck:
     def __init__(self, results: Path, archived: bool) -> None:
         """Prepare to check the records of a folder.
 
-        Args:
-            results: the folder.
-            archived: are these records kept? Then it is no problem that files of their plug-ins were edited
-                since: an edit that changes results raises the version of the rules.
+        If they are archived, it is no problem that files of their plug-ins were edited since: an edit that
+        changes results raises the version of the rules.
         """
         self._results, self._archived = results, archived
         self._pairs = Pairs()
@@ -57,7 +55,6 @@ class RecordCheck:
         self._cells_of = cache(_cells_by_path)
 
     def check(self, folder: Path) -> Checked:
-        """Check the record in a folder."""
         path = folder / record.RUN
         again = f"delete {folder} and start the pipeline again"
         try:
@@ -123,9 +120,5 @@ class RecordCheck:
 
 
 def _cells_by_path(suite: str) -> dict[str, Cell]:
-    """The cells of a suite as it is now.
-
-    Raises:
-        UserError: there is no such suite, or it is not valid.
-    """
+    """The cells of a suite as it is now; a `UserError` if there is none, or it is not valid."""
     return {cell.path: cell for cell in cells(suite)}

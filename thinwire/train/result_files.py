@@ -82,10 +82,7 @@ def tracing_folder(results: Path) -> Path:
 
 
 def _of_runs(results: Path, cell: Cell) -> Path:
-    """The folder of all runs like this one.
-
-    The pipeline reads and writes the runs of suites. A run that deviates from its suite is apart from them.
-    """
+    """The folder of all runs like this one: one that deviates from its suite is apart from the pipeline's."""
     if not cell.deviates:
         return results
     # A cell may be emulated by hand on several clusters.
@@ -131,10 +128,7 @@ def data_command(cell: Cell, results: Path) -> str:
 
 
 def advice(cell: Cell, results: Path) -> str:
-    """What to do if a record is missing, damaged or out of date, as the end of a message.
-
-    The pipeline notices what has changed since it made a record, but not that somebody changed the record.
-    """
+    """What to do if a record is missing, damaged or out of date, as the end of a message."""
     return f"start the pipeline again, or make this run again with {_command(cell, results)}"
 
 

@@ -1,7 +1,5 @@
 """Records that are there already: their state, whether they still hold, and their use by other suites.
 
-Whether a record that was made before is used again, or the run is made again.
-
 A record in the store has a key, which changes with everything that decides the record.
 """
 
@@ -44,13 +42,7 @@ def is_there(folder: Path) -> bool:
 def record_of(
     folder: Path, cell: Cell, advice: str = "start it again", sources_of: Sources = sources
 ) -> Record:
-    """Read the record of a cell, and check it.
-
-    Args:
-        folder: of the cell's record, published or not.
-        cell: of the suite as it is now.
-        advice: what to do if it is refused, as the end of the message.
-        sources_of: gives the digests of the files that a cell depends on.
+    """Read the record of a cell, published or not, and check it; messages end with the advice.
 
     Raises:
         UserError: it is missing or damaged; or it is of another cell, other options or other code, and the
@@ -63,11 +55,7 @@ def record_of(
 
 
 def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | None:
-    """How the options and the code of a record differ from those that the cell has now, or None.
-
-    Returns:
-        The end of a sentence: the record was made with ...
-    """
+    """How its options and code differ from those that the cell has now: it was made with ...; or None."""
     kinds = edited_sources(run, cell, sources_of)
     code = f"another file of the {' and of the '.join(kinds)} than there is now" if kinds else None
     return " and ".join(filter(None, [difference_of_options(run, cell), code])) or None
@@ -91,12 +79,9 @@ def edited_sources(run: Record, cell: Cell, sources_of: Sources = sources) -> li
 
 
 def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:
-    """How the data and the preparation of a record differ from those in `results`, or None.
+    """How its data and preparation differ from those in `results`: it was made with ...; or None.
 
     What is not there cannot differ, and neither can what a run did not read.
-
-    Returns:
-        The end of a sentence: the record was made with ...
     """
     data, manifest = run.provenance.get("data_sha256"), data_folder(results, cell.dataset) / MANIFEST
     if data and manifest.exists() and digests.of_file(manifest) != data.get(MANIFEST):
@@ -144,10 +129,7 @@ def keys(block: Sequence[Cell], results: Path) -> list[str]:
 
 
 def key_alone(cell: Cell, results: Path) -> str | None:
-    """The key of a run that is trained without its block.
-
-    None if it is timed in its block, if it deviates from its suite, or if its data or preparation is missing.
-    """
+    """The key of a run alone; None if it is timed in its block, deviates, or lacks data or a preparation."""
     if is_timed(cell) or cell.deviates:
         return None
     try:
@@ -170,16 +152,13 @@ def found(cell: Cell, key: str, results: Path) -> bool:
 
 
 def _made_from(cell: Cell, results: Path) -> list[object]:
-    """Options, code, data and preparation."""
-    data = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
-    return [cell.fingerprint, sources(cell), data, _prepared(cell, results) if prepares(cell) else ""]
-
-
-def _prepared(cell: Cell, results: Path) -> str:
-    """The digest of the preparation, which must be one of the method, the models and the data as they are."""
-    folder = prepared_folder(results, cell)
-    preparation_record.read(folder, preparation_record.identity_of(cell, results))
-    return digests.of_file(folder / preparation_record.PREPARED)
+    """Options, code, data, and the preparation, which must be one of all these as they are."""
+    data, prepared = digests.of_file(data_folder(results, cell.dataset) / MANIFEST), ""
+    if prepares(cell):
+        folder = prepared_folder(results, cell)
+        preparation_record.read(folder, identity_of(cell, results))
+        prepared = digests.of_file(folder / PREPARED)
+    return [cell.fingerprint, sources(cell), data, prepared]
 
 
 def store_record(cell: Cell, key: str, results: Path) -> None:

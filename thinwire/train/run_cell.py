@@ -1,6 +1,4 @@
-"""Training one cell, from its first step to its record.
-
-Runs one cell from beginning to end: data, training, checkpoints, the record.
+"""Runs one cell from beginning to end: data, training, checkpoints, the record.
 
 Where each worker has a process of its own, all processes do this together. An error in one of them stops all.
 The process of rank 0 leads: it alone publishes.
@@ -41,11 +39,7 @@ from thinwire.transport.rendezvous import ConnectionLost
 
 
 def require_unchanged_sources(cell: Cell, before: Mapping[str, str]) -> None:
-    """Check that the plug-ins of a cell are as they were when the attempt began.
-
-    Args:
-        cell: that was trained.
-        before: the digests of its plug-ins at the beginning, by kind.
+    """Check that the plug-ins of a cell have the digests that they had before it was trained, by kind.
 
     Raises:
         UserError: a file has changed; the message names the kinds of plug-ins.
@@ -99,10 +93,9 @@ class Attempt:
         self.results = results
         self._hold = hold
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
-        kind = self.transport.kind
-        if kind == "mirrored":
+        self._kind = self.transport.kind
+        if self._kind == "mirrored":
             raise ValueError("one worker without the others is no run of the cell, and has no record")
-        self._kind = kind
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
         self.outcome: Outcome | None = None  # how the run ends, once that is known
@@ -112,7 +105,6 @@ class Attempt:
         if len(self.transport.ranks) < cell.workers:
             self._checkpoint_folder = checkpoint.folder_of_rank(self._checkpoint_folder, self.rank)
         self._checkpoint_every = checkpoint_every_seconds
-        self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._doing = doing
         self._setup = RunSetup(cell, results, self.transport, doing)
         self._emulated = emulated
@@ -184,7 +176,7 @@ class Attempt:
         if reason := trainer.skip():
             return "skipped", printable(reason)
         trainer.setup(prepared)
-        self._checkpoints = checkpoints = RunCheckpoints(
+        checkpoints = RunCheckpoints(
             self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log, self._doing
         )
         trainer.doing = self._doing
@@ -225,7 +217,7 @@ class Attempt:
         self._setup.note_emulation(self._emulated)
 
     def _show_progress(self, report: Report, trainer: Trainer) -> None:
-        """Report the progress. An error in the report never changes the result."""
+        """Report the progress; an error in the report never changes the result."""
         if self._shows_progress:
             try:
                 if self.leads:

@@ -81,35 +81,38 @@ class RunSetup:
         self.provenance |= provenance(device, Passes(cell.recipe, device).settings())
         method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
-        self.record_fields["method_options"] = as_dict(config)
         model = plugins.get("model", cell.model.use).load()
-        self.record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
+        fields = self.record_fields
+        fields["method_options"] = as_dict(config)
+        fields["model_options"] = as_dict(resolve(model, cell.model.options))
         task = task_of(cell, self._results, device, self._is_first_on_node(), self._doing)
         self.provenance["data_sha256"] = task.data.checksums
-        self.record_fields["classes"] = task.data.classes
+        fields["classes"] = task.data.classes
         evaluated = task.data.test_labels.numel()
         if task.data.task is CLASSIFICATION:
-            self.record_fields["evaluated_images"] = evaluated
+            fields["evaluated_images"] = evaluated
         else:
-            self.record_fields |= {"task": task.data.task.name, "evaluated_characters": evaluated}
+            fields |= {"task": task.data.task.name, "evaluated_characters": evaluated}
         self.trainer = trainer = Trainer(task, method, config, self._transport)
         # Before the method is set up, which may change them.
         self.provenance["initial_weights_sha256"] = digest_of_weights(trainer.workers[0].model)
-        params = trainer.workers[0].run.params
-        self.record_fields["parameters"] = sum(param.tensor.numel() for param in params)
-        self.record_fields["total_steps"] = trainer.total_steps
-        self.record_fields["steps_per_epoch"] = trainer.steps_per_epoch
+        fields["parameters"] = sum(param.tensor.numel() for param in trainer.workers[0].run.params)
+        fields["total_steps"] = trainer.total_steps
+        fields["steps_per_epoch"] = trainer.steps_per_epoch
         if (partition := trainer.partition) is not None:
             sizes = [len(own) for own in partition.inputs]
-            self.record_fields["partition"] = Partition(
+            fields["partition"] = Partition(
                 sha256=partition.sha256,
                 divergence=partition.divergence(task.data),
                 fewest_inputs=min(sizes),
                 most_inputs=max(sizes),
             )
-        prepared = self._prepared() if trainer.skip() is None else None
-        if prepared is not None:
-            self.provenance["prepared_sha256"] = digests.of_file(prepared / PREPARED)
+        preparation = preparation_of(cell, self._results) if trainer.skip() is None else None
+        if preparation is None:
+            return trainer, None
+        prepared, made = preparation
+        fields["preparation"] = made.cost
+        self.provenance["prepared_sha256"] = digests.of_file(prepared / PREPARED)
         return trainer, prepared
 
     def note_ranks(self) -> None:
@@ -149,11 +152,7 @@ class RunSetup:
             self.note_ranks()
 
     def note_resume(self, interruptions: int) -> None:
-        """Record that this attempt goes on from a checkpoint; then the times of the run are not valid.
-
-        Args:
-            interruptions: so far, this one included.
-        """
+        """Record how often the run was interrupted, now included; then its times are not valid."""
         self.interruptions = interruptions
         if self._transport.kind in ("measured", "emulated"):
             self.no_time_because = RESUMED
@@ -180,14 +179,6 @@ class RunSetup:
             identity["prepared"] = self.provenance["prepared_sha256"]
         return identity
 
-    def _prepared(self) -> Path | None:
-        found = preparation_of(self._cell, self._results)
-        if found is None:
-            return None
-        folder, made = found
-        self.record_fields["preparation"] = made.cost
-        return folder
-
 
 class RunCheckpoints:
     """The checkpoints of the workers in this process. All processes save theirs after the same steps."""
@@ -200,11 +191,11 @@ class RunCheckpoints:
         log: Callable[[str], None],
         doing: Callable[[str], None] = lambda what: None,
     ) -> None:
-        """Describe the checkpoints.
+        """Describe the checkpoints in a folder, of which one is due after so many seconds.
 
         Args:
             folder: that holds them.
-            every_seconds: of training a checkpoint is due.
+            every_seconds: of training.
             identity: of the options, the code and the data that they depend on.
             log: is called with a line about each checkpoint that cannot be used.
             doing: is called with a description of what takes long.
@@ -244,11 +235,8 @@ class RunCheckpoints:
 
     def save(self, trainer: Trainer) -> None:
         """Save a checkpoint, from which the next attempt resumes."""
-        state = {
-            "identity": self._identity,
-            "interruptions": self.interruptions,
-            "trainer": trainer.state(),
-        }
+        about = {"identity": self._identity, "interruptions": self.interruptions}
+        state = {**about, "trainer": trainer.state()}
         self._saves()
         checkpoint.save(self._folder, trainer.step, state, self._saves, _sharing(trainer.transport))
         self._doing("computes")

@@ -31,12 +31,9 @@ class StatusExchange:
         self._steps_between = 1
         self._train_seconds = 0.0  # of this process, until the last exchange
         self._began = time.perf_counter()
-        # The signal that asked this process to stop, or 0.
-        self.asked_to_stop = 0
-        # The signal that had asked any process to stop at the last exchange, or 0.
-        self.stop = 0
-        # Seconds since this attempt began, at the last exchange; equal in all processes.
-        self.elapsed_seconds = 0.0
+        self.asked_to_stop = 0  # the signal that asked this process to stop, or 0
+        self.stop = 0  # the signal that had asked any process to stop at the last exchange, or 0
+        self.elapsed_seconds = 0.0  # of this attempt, at the last exchange; equal in all processes
         # Sum of the losses over workers and steps since the last evaluation, and their number.
         self.train_loss: list[float] = [0.0, 0]
 
@@ -49,18 +46,11 @@ class StatusExchange:
         return len(self._losses) >= self._steps_between
 
     def require_finite(self) -> None:
-        """Check the losses of this process alone. Used after an error, because a NaN can make a method fail.
-
-        Raises:
-            Diverged: one of these losses is not finite.
-        """
+        """Check the losses of this process alone, after an error: a NaN can make a method fail."""
         require_finite_losses(*self._take_losses())
 
     def exchange(self, train_seconds: float) -> None:
-        """Exchange the status with all workers.
-
-        Args:
-            train_seconds: that this process has trained so far.
+        """Exchange the status with all workers; `train_seconds` are those of this process so far.
 
         Raises:
             Diverged: a loss is not finite.

@@ -1,6 +1,4 @@
-"""Recording what the workers of a run do.
-
-Lets the workers of a run record what they do; see `thinwire.trace.recorder`.
+"""Lets the workers of a run record what they do; see `thinwire.trace.recorder`.
 
 Everything is attached from outside: hooks on the model and on its parameters, and wrappers around methods of
 one worker. So a run that is not traced has none of this.
@@ -47,10 +45,6 @@ def record_spans(trainer: Trainer, now: Callable[[], int] = perf_counter_ns) -> 
     Forward spans have the names of layers, backward spans those of parameters. A layer that has no parameters
     counts to the next one that has some. Where the method wants no gradient of a layer's parameters, the name
     of its backward span is that of the layer and `inputs`.
-
-    Args:
-        trainer: whose workers are recorded.
-        now: the clock, in nanoseconds.
     """
     recorders = [
         _record(worker, Recorder(rank, now)) for rank, worker in zip(trainer.transport.ranks, trainer.workers)
@@ -130,8 +124,6 @@ def _of_unwanted_layers(worker: Worker, recorder: Recorder) -> None:
 
 
 def _cut_at_inputs(recorder: Recorder, name: str) -> Callable[..., None]:
-    """A hook on a layer that ends its backward span when the gradient of its inputs is there."""
-
     def hook(module: nn.Module, inputs: Any) -> None:
         if recorder.current.kind == FORWARD and inputs and inputs[0].requires_grad:
             inputs[0].register_hook(_cut(recorder, BACKWARD, name))
@@ -163,14 +155,9 @@ def _of_optimizer(optimizer: torch.optim.Optimizer, recorder: Recorder) -> None:
 
 
 def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts: Path) -> int:
-    """Train, and write what the workers of this process do; all processes of a run do this together.
+    """Train so many steps, and write what the workers of this process do into the folder `parts`.
 
-    Args:
-        cell: what is trained.
-        results: the folder that has the data, and what the method has prepared.
-        steps: to train, or fewer if the run is shorter.
-        transport: between the workers.
-        parts: a folder that all processes see; each writes its part, see `whole_trace`.
+    All processes of a run do this together, and see the folder; see `whole_trace`.
 
     Returns:
         The number of machines. If there are several, the moment that their clocks have in common is an
@@ -191,11 +178,7 @@ def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts
 
 
 def whole_trace(cell: Cell, parts: Path) -> Trace:
-    """The trace of all workers, from the parts that their processes have written.
-
-    Raises:
-        UserError: a part is damaged.
-    """
+    """The trace of all workers, from the parts that their processes have written; they may be damaged."""
     processes = 1 if cell.transport == "inprocess" else cell.workers
     return trace_file.merged([trace_file.read(_part(parts, rank)) for rank in range(processes)])
 

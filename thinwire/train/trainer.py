@@ -1,6 +1,4 @@
-"""The training loop of one worker.
-
-The training loop. All methods share it.
+"""The training loop, which all methods share.
 
 A step has two phases. First all workers compute their gradients, one worker after the other. Then the methods
 exchange data over the channels. `state()` holds everything that a run needs, so that it can be interrupted
@@ -8,7 +6,7 @@ after any step and resumes to the same bits.
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +21,6 @@ from thinwire.base.errors import MethodError, UserError
 from thinwire.base.placement import on_gpu
 from thinwire.data.batches import Batches, Prefetched
 from thinwire.optim.schedule import learning_rate
-from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
 from thinwire.train.clock import CLOCKS, clock_on
 from thinwire.train.evaluation import evaluate, require_finite_weights
@@ -35,15 +32,9 @@ from thinwire.transport.interface import Transport
 
 
 def warm_up(model: nn.Module, inputs: Tensor, labels: Tensor, passes: Passes) -> None:
-    """Run a forward and a backward pass on a GPU, and wait for their end; nothing of the model changes.
+    """Run the passes of a step on a GPU with a copy of the model, and wait for their end.
 
     The first pass loads the kernels of cuDNN and cuBLAS, which takes seconds.
-
-    Args:
-        model: that will be trained; a copy of it computes.
-        inputs: as in a step.
-        labels: as in a step.
-        passes: as in a step.
     """
     with torch.enable_grad():
         passes.loss(copy.deepcopy(model), inputs, labels).backward()
@@ -62,7 +53,20 @@ class Trainer:
         self.task = task
         self.transport: Transport = transport or InProcess(task.cluster.workers)
         recipe, cluster = task.recipe, task.cluster
-        batches = self._batches_of(self.transport.ranks)
+        self._batch = recipe.batch_per_worker(cluster.workers)
+        batches = Batches(
+            task.data,
+            cluster.workers,
+            self._batch,
+            task.seed,
+            task.device,
+            task.dtype,
+            recipe.mixup,
+            recipe.reading,
+            self.transport.ranks,
+            recipe.partition,
+            recipe.epoch_steps,
+        )
         self.steps_per_epoch = batches.steps_per_epoch
         self.partition = batches.partition
         self.total_steps = self.steps_per_epoch * recipe.epochs
@@ -97,25 +101,10 @@ class Trainer:
             )
             for rank in self.transport.ranks
         ]
+        self._ledgers = [worker.ledger for worker in self.workers]
         self.status = StatusExchange(self.workers, self.transport)
         self.status_is_new = False  # did the last step end with an exchange of status?
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
-
-    def _batches_of(self, ranks: Sequence[int]) -> Batches:
-        task, workers = self.task, self.task.cluster.workers
-        return Batches(
-            task.data,
-            workers,
-            task.recipe.batch_per_worker(workers),
-            task.seed,
-            task.device,
-            task.dtype,
-            task.recipe.mixup,
-            task.recipe.reading,
-            ranks,
-            task.recipe.partition,
-            task.recipe.epoch_steps,
-        )
 
     def skip(self) -> str | None:
         """Why this method cannot run here, or None."""
@@ -123,11 +112,7 @@ class Trainer:
 
     @torch.no_grad()
     def setup(self, prepared: Path | None = None) -> None:
-        """Set up the workers, once, before the first step or `load`.
-
-        Args:
-            prepared: the folder that the method's `prepare` has filled, if it defines that hook.
-        """
+        """Set up the workers, once, before the first step or `load`; `prepare` has filled the folder."""
         for worker in self.workers:
             worker.method.prepared = prepared
         self._together(Worker.setup)
@@ -135,11 +120,9 @@ class Trainer:
 
     @torch.no_grad()
     def train(self, until: int | None = None, after_step: Callable[["Trainer"], None] | None = None) -> None:
-        """Train to the end, or until `until` steps are done.
+        """Train to the end, or until so many steps are done; messages in flight stay in flight.
 
-        Args:
-            until: the number of steps after which to stop; messages in flight stay in flight.
-            after_step: is called after every step; its time counts as the harness's.
+        The time of `after_step`, which is called after every step, counts as the harness's.
 
         Raises:
             Diverged: a loss or a weight is no longer finite.
@@ -186,7 +169,6 @@ class Trainer:
             self._end_epoch(epoch)
 
     def _exchange_status(self) -> None:
-        """Exchange the status of all workers, which is no training."""
         self.clock.switch("harness")
         self.status.exchange(self.clock.read()["train"])
 
@@ -216,7 +198,7 @@ class Trainer:
         return shipped
 
     def sent(self) -> dict[str, float]:
-        """The traffic so far, in bytes; see `traffic_rows.totals`."""
+        """The traffic so far, in bytes."""
         return evaluation.traffic_totals(self._ledgers, self.transport)
 
     def _evaluate(self, epochs: int) -> None:
@@ -268,14 +250,6 @@ class Trainer:
                 raise MethodError(
                     f"worker {rank} neither waited for {left[0]} nor put it in flight in step {self.step}"
                 )
-
-    @property
-    def _ledgers(self) -> list[Ledger]:
-        return [worker.ledger for worker in self.workers]
-
-    @property
-    def _batch(self) -> int:
-        return self.task.recipe.batch_per_worker(self.task.cluster.workers)
 
     def state(self) -> dict[str, Any]:
         """Everything that the run needs to resume after the last step, as a tree for `checkpoint.save`."""

@@ -18,7 +18,7 @@ from thinwire.optim.recipe import Recipe
 from thinwire.optim.schedule import Plateau
 from thinwire.records.checkpoint import require_separate, restore, to_device
 from thinwire.traffic.ledger import Ledger
-from thinwire.train import evaluation
+from thinwire.train.evaluation import batch_norm_buffers
 from thinwire.train.passes import Passes, ReadyHooks, place_gradients
 from thinwire.transport.interface import Transport
 
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 
 def seed_global_generators(device: torch.device, seed: int) -> None:
-    """Seed the global generator of the CPU, and that of the GPU on which a worker computes.
-
-    Args:
-        device: of the worker's tensors; on a GPU, with its index.
-        seed: the same for both.
-    """
+    """Seed the global generator of the CPU, and that of the GPU with the index of this device."""
     torch.default_generator.manual_seed(seed)
     if on_gpu(device):
         # Named by its index: `torch.cuda.manual_seed` seeds the current GPU of this thread instead.
@@ -110,7 +105,6 @@ class Worker:
         )
 
     def setup(self) -> None:
-        """Make the optimizer and set the method up."""
         self.run.reseed(own=self._method_stream.in_setup, shared=self._shared_stream.in_setup)
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
@@ -180,10 +174,7 @@ class Worker:
         self.method.step()
 
     def epoch_end(self) -> None:
-        """Give the method and the schedule `plateau` the mean loss of the epoch.
-
-        The four bytes for this are sent once for both, and metered like any other.
-        """
+        """Give the method and the schedule `plateau` the mean loss, whose four bytes are metered once."""
         wanted = self.method.wants_epoch_loss()
         if not wanted and self.plateau is None:
             return
@@ -195,16 +186,16 @@ class Worker:
             self.method.epoch_end(loss.item())
 
     def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
-        """The weights that the method ships and the mean of the floating-point buffers.
+        """The weights that the method ships and the mean of the floating-point buffers, as new tensors.
 
         The metered channels stay closed until the next step begins.
         """
         self._set_refusals(metered=_IN_EVALUATED, unmetered="")
         weights = self.method.evaluated(self.unmetered)
-        return weights, evaluation.mean_over_workers(self.model, self.unmetered)
+        return weights, self.unmetered.mean([*batch_norm_buffers(self.model).values()]).wait()
 
     def _set_refusals(self, metered: str, unmetered: str) -> None:
-        """Set why the metered channels and the unmetered one refuse calls; empty: they take them."""
+        """Say why the metered channels and the unmetered one refuse calls; empty: they take them."""
         for channel in self.channels.values():
             channel.shut = metered
         self.unmetered.shut = unmetered
