@@ -4,11 +4,12 @@ import atexit
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Recipe
+from thinwire.records import checkpoint
 from thinwire.records.result import Cost, Traffic
 from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
@@ -205,6 +207,18 @@ def preparation_job(task: Task, folder: Path, model: str = "none", every: float 
 
 
 _PREPARED: dict[Any, Path] = {}
+
+
+def resumed(make: Callable[[], Trainer], until: int, folder: Path) -> Trainer:
+    """A run that went on from a checkpoint after so many steps, to the bits of one that did not stop."""
+    whole, first, second = (make() for _ in range(3))
+    whole.train()
+    first.train(until=until)
+    checkpoint.save(folder, until, first.state())
+    second.load(checkpoint.latest(folder, warn=pytest.fail))
+    second.train()
+    assert everything(second) == everything(whole)
+    return second
 
 
 def flat(tensors: Iterable[Tensor]) -> Tensor:

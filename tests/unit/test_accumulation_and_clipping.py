@@ -15,8 +15,9 @@ def plain():
     return small.Plain(dropout=0.0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"mixup": 1.0}, {"clip_norm": 0.05}])
-@pytest.mark.parametrize("method", ["ssgd", "local_sgd", "ps_sgd"])
+@pytest.mark.parametrize(
+    ("method", "changes"), [("ssgd", {}), ("local_sgd", {"mixup": 1.0}), ("ps_sgd", {"clip_norm": 0.05})]
+)
 def test_accumulated_gradients_are_those_of_the_whole_batch_up_to_rounding(method, changes):
     whole, parts = (
         small.trainer(small.task(2, build_model=plain, accumulate=k, **changes), method) for k in (1, 3)

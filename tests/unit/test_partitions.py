@@ -12,9 +12,9 @@ import thinwire
 from tests import small
 from tests.bad_input import suites
 from tests.summary import ABOUT
-from tests.unit.test_text import shakespeare
+from tests.unit.test_text import shakespeare, works_of_shakespeare
 from thinwire import plugins
-from thinwire.base import digests, seeds
+from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.placement import Cluster
@@ -28,7 +28,6 @@ from thinwire.publish.page.runs import cell_names
 from thinwire.publish.wandb import fields
 from thinwire.records import record
 from thinwire.records.invariants import Pairs, broken_in_run
-from thinwire.records.result import Partition
 from thinwire.report.rows import collect
 from thinwire.report.tables.about import DIVERGENCE, partitions_note
 from thinwire.report.tables.blocks import with_comparisons, with_times
@@ -164,8 +163,7 @@ def test_held_out_and_repeated_data_keep_their_clients():
 
 
 def test_plays_and_novels_are_clients():
-    dataset = shakespeare()
-    raw = dataset.fetch(None, None)
+    dataset, raw = works_of_shakespeare()
     clients = dataset.client_of_each(raw.train_labels)
     first = np.flatnonzero(np.diff(clients, prepend=-1))
     assert len(clients) == len(raw.train_labels)
@@ -175,7 +173,7 @@ def test_plays_and_novels_are_clients():
     follows = raw.train_inputs[1:, 0] == raw.train_labels[:-1, -1]
     assert not set(np.flatnonzero(~follows) + 1) - set(first.tolist())
     few = shakespeare(windows=3072)
-    assert np.bincount(few.client_of_each(few.fetch(None, None).train_labels)).tolist() == [2088, 984]
+    assert np.bincount(few.client_of_each(raw.train_labels[:3072])).tolist() == [2088, 984]
     novels = plugins.get("dataset", "austen").load()()
     assert np.bincount(novels.client_of_each(np.empty(0))).sum() == novels.training_inputs()
 
@@ -235,17 +233,14 @@ def test_data_sets_of_a_suite_may_be_divided_in_several_ways(monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("partition", [SKEWED, "natural"])
-def test_a_run_resumes_to_the_same_bits_and_prefetching_changes_none(partition):
-    def run(**changes):
+def test_a_run_resumes_to_the_same_bits_and_prefetching_changes_none(partition, tmp_path):
+    def run(prefetch=True):
         data = replace(small.digits(), clients=small.digits().train_labels)
-        return small.trainer(small.task(2, data=data, partition=partition, **changes), "ssgd")
+        return small.trainer(small.task(2, data=data, partition=partition, prefetch=prefetch), "ssgd")
 
-    whole, first, second = run(), run(prefetch=True), run(prefetch=True)
+    whole = run(prefetch=False)
     whole.train()
-    first.train(until=7)
-    second.load(first.state())
-    second.train()
-    assert small.everything(second) == small.everything(whole)
+    assert small.everything(small.resumed(run, 7, tmp_path)) == small.everything(whole)
     iid = small.trainer(small.task(2), "ssgd")
     assert (iid.total_steps, iid.partition) == (whole.total_steps, None)
 
@@ -273,36 +268,45 @@ def cell_of(method, partition, **changes):
     return replace(cell, recipe=recipe, preparer_recipe=recipe, **changes)
 
 
-def test_the_record_has_the_digest_and_the_divergence_and_all_methods_have_the_same(laid_out):
-    pairs, made = Pairs(), []
-    for method in ("ssgd", "top_k"):
-        cell = cell_of(method, Dirichlet(0.1))
+@pytest.fixture(scope="module")
+def trained(laid_out):
+    """Cells and their records: two methods with a partition, and a run of another suite without one."""
+    cells = [cell_of(method, Dirichlet(0.1)) for method in ("ssgd", "top_k")]
+    cells.append(replace(cell_of("ssgd", "iid"), suite="laptop"))
+    for cell in cells:
         Attempt(cell, laid_out, 60.0).run(lambda trainer: None)
-        folder = record_folder(laid_out, cell)
-        made.append(record.read(folder / record.RUN))
-        assert not list(pairs.broken(folder, made[-1], cell))
-    assert made[0].partition == made[1].partition
-    expected = partition_of(DIGITS, 4, Dirichlet(0.1), cell.seed)
-    assert made[0].partition.sha256 == expected.sha256
-    assert made[0].partition.divergence == expected.divergence(DIGITS) > 0.3
-    assert (made[0].partition.fewest_inputs, made[0].partition.most_inputs) == (314, 315)
-    assert made[0].cell["recipe"]["partition"] == SKEWED
-    other = made[0].partition.model_copy(update={"sha256": "0" * 64})
-    (found,) = pairs.broken(folder, made[0].model_copy(update={"partition": other}), cell)
+    return [(cell, record.read(record_folder(laid_out, cell) / record.RUN)) for cell in cells]
+
+
+def test_the_record_has_the_digest_and_the_divergence_and_all_methods_have_the_same(trained, laid_out):
+    pairs, ((first, made), (second, other), _) = Pairs(), trained
+    folder = record_folder(laid_out, second)
+    assert not [*pairs.broken(record_folder(laid_out, first), made, first)]
+    assert not [*pairs.broken(folder, other, second)]
+    assert made.partition == other.partition
+    expected = partition_of(DIGITS, 4, Dirichlet(0.1), first.seed)
+    assert made.partition.sha256 == expected.sha256
+    assert made.partition.divergence == expected.divergence(DIGITS) > 0.3
+    assert (made.partition.fewest_inputs, made.partition.most_inputs) == (314, 315)
+    assert made.cell["recipe"]["partition"] == SKEWED
+    changed = made.partition.model_copy(update={"sha256": "0" * 64})
+    (found,) = pairs.broken(folder, other.model_copy(update={"partition": changed}), second)
     assert found.what.startswith("its partitions among 4 workers differ")
 
 
-def test_tables_the_page_and_wandb_show_the_divergence_and_nothing_without_a_partition(laid_out):
-    divided = [cell_of(method, Dirichlet(0.1), repetition=2) for method in ("ssgd", "top_k")]
-    plain = [replace(cell_of("ssgd", "iid", repetition=2), suite="laptop")]
-    for cell in (*divided, *plain):
-        made = Attempt(cell, laid_out, 60.0).run(lambda trainer: None)
-        assert (str(fields.config(made)).count("partition") > 0) == (cell in divided)
-    collect.collect_cells([*divided, *plain], [*divided, *plain], laid_out)
-    runs = collect.read_summary(laid_out, "demo")
+def test_tables_the_page_and_wandb_show_the_divergence_and_nothing_without_a_partition(trained, laid_out):
+    cells = [cell for cell, _ in trained]
+    assert [str(fields.config(made)).count("partition") > 0 for _, made in trained] == [True, True, False]
+    collect.collect_cells(cells, cells, laid_out)
+
+    def shown(suite):
+        runs = collect.read_summary(laid_out, suite)
+        compared = with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), NOTHING)
+        return runs, with_times(compared, NOTHING)
+
+    runs, table = shown("demo")
     (divergence,) = set(runs.partition_divergence)
     assert set(runs["partition"]) == {"dirichlet 0.1"}
-    table = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), NOTHING), NOTHING)
     assert table.partition_divergence.tolist() == pytest.approx([divergence] * 2)
     text = summary(table, ABOUT)["md"]
     words = f"dirichlet 0.1, divergence {divergence:.2f}"
@@ -310,8 +314,7 @@ def test_tables_the_page_and_wandb_show_the_divergence_and_nothing_without_a_par
     assert text.count(DIVERGENCE) == 1
     assert f"data. digits, cnn, 4 workers: {words}. Divergence" in partitions_note(runs, cell_names(runs))
 
-    runs = collect.read_summary(laid_out, "laptop")
-    table = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), NOTHING), NOTHING)
+    runs, table = shown("laptop")
     assert not {"partition", "partition_divergence"} & {*table}
     assert "ivergence" not in summary(table, ABOUT)["md"] + partitions_note(runs, cell_names(runs))
 
@@ -319,18 +322,12 @@ def test_tables_the_page_and_wandb_show_the_divergence_and_nothing_without_a_par
 NOTHING = pd.DataFrame()
 
 
-def test_a_record_has_a_partition_if_and_only_if_its_cell_says_so(laid_out):
-    cell = cell_of("ssgd", "iid", repetition=1)
-    Attempt(cell, laid_out, 60.0).run(lambda trainer: None)
-    path = record_folder(laid_out, cell) / record.RUN
-    assert "partition" not in digests.read_json(path)
-    made = record.read(path)
-    assert not list(broken_in_run(made, cell))
-    some = Partition(sha256="0" * 64, divergence=0.5, fewest_inputs=1, most_inputs=2)
-    (found,) = broken_in_run(made.model_copy(update={"partition": some}), cell)
+def test_a_record_has_a_partition_if_and_only_if_its_cell_says_so(trained):
+    (skewed, has), _, (iid, lacks) = trained
+    assert not list(broken_in_run(lacks, iid))
+    (found,) = broken_in_run(lacks.model_copy(update={"partition": has.partition}), iid)
     assert found.what == "it has a partition, and its cell says iid"
-    skewed = replace(cell, recipe=cell.recipe.model_copy(update={"partition": Dirichlet(0.1)}))
-    (found,) = broken_in_run(made, skewed)
+    (found,) = broken_in_run(has.model_copy(update={"partition": None}), skewed)
     assert found.what == "it has no partition, and its cell says dirichlet 0.1"
 
 

@@ -23,6 +23,19 @@ def roles_of(play):
     return sys.modules[type(dataset()).__module__].roles_of(play)
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """The data set, its windows, and the roles of each play."""
+    made = dataset()
+    plays = made.works(None)
+    return (
+        made,
+        made.fetch(None, None),
+        plays,
+        {name: roles_of(text.decode()) for name, text in plays.items()},
+    )
+
+
 # In the format of the file, with all its ways to write a name and a direction.
 PLAY = """\
 A SMALL PLAY
@@ -102,9 +115,8 @@ def test_speakers_are_told_from_directions_headings_and_lists():
     assert roles_of("THE SONNETS\n\nI\n\nFROM fairest creatures\n\nPUCK.\nwe desire increase") == {}
 
 
-def test_the_roles_of_shakespeare():
-    plays = dataset().works(None)
-    roles = {title: roles_of(play.decode()) for title, play in plays.items()}
+def test_the_roles_of_shakespeare(whole):
+    _, _, plays, roles = whole
     assert sum(map(bool, roles.values())) == 37
     said = [one for of_play in roles.values() for one in of_play.values()]
     assert (len(said), sum(len(one) >= 100 for one in said)) == (1_389, 1_134)
@@ -115,40 +127,39 @@ def test_the_roles_of_shakespeare():
     assert b"\n\nTo be, or not to be" in b"\n\n" + roles["HAMLET, PRINCE OF DENMARK"]["HAM"]
 
 
-def test_roles_are_disjoint_and_complete_and_windows_cross_none():
-    made = dataset()
-    raw = made.fetch(None, None)
+def test_roles_are_disjoint_and_complete_and_windows_cross_none(whole):
+    made, raw, plays, roles = whole
     clients = made.client_of_each(raw.train_labels)
     assert len(clients) == len(raw.train_labels) == made.training_inputs()
     assert (len(np.unique(clients)), len(raw.train_labels), len(raw.test_labels)) == (1_145, 63_030, 3_566)
-    plays = made.works(None)
     to_train, to_test = (
-        [said.decode() for title in titles for said in roles_of(plays[title].decode()).values()]
+        [said.decode() for title in titles for said in roles[title].values()]
         for titles in text.divided(plays)
     )
     inputs = written(raw.train_inputs)
-    for number, said in enumerate(to_train):
-        own = np.flatnonzero(clients == number)
+    begin = 0
+    assert clients.tolist() == sorted(clients.tolist())
+    for said, windows in zip(to_train, np.bincount(clients, minlength=len(to_train)), strict=True):
         # All but what is left at the end, and its last character, which is only predicted.
-        assert "".join(inputs[place] for place in own) == said[: (len(said) - 1) // 64 * 64]
+        assert "".join(inputs[begin : begin + windows]) == said[: (len(said) - 1) // 64 * 64]
+        begin += windows
     begins = [said[place : place + 64] for said in to_test for place in range(0, len(said) - 64, 64)]
     assert written(raw.test_inputs) == begins
     np.testing.assert_array_equal(raw.train_inputs[:, 1:], raw.train_labels[:, :-1])
 
 
-def test_the_first_windows_and_their_roles():
-    few, whole = dataset(windows=5000), dataset()
+def test_the_first_windows_and_their_roles(whole):
+    few = dataset(windows=5000)
     raw = few.fetch(None, None)
     assert len(raw.train_inputs) == few.training_inputs() == 5000
     clients = few.client_of_each(raw.train_labels)
-    np.testing.assert_array_equal(clients, whole.client_of_each(np.empty(0))[:5000])
+    np.testing.assert_array_equal(clients, whole[0].client_of_each(np.empty(0))[:5000])
     data = SimpleNamespace(name="roles", train_labels=torch.from_numpy(raw.train_labels), task=few.learning())
     data.clients = partition.clients_of(data, few)
     parts = partition.partition_of(data, 4, "natural", 0).inputs
     assert torch.equal(torch.cat(parts), torch.arange(5000))
     owned = [set(clients[own].tolist()) for own in parts]
     assert sum(map(len, owned)) == len(set.union(*owned)) > 4
-    assert partition.partition_of(data, 4, "iid", 0) is None
 
 
 def test_bad_input_is_one_sentence():

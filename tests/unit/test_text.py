@@ -6,6 +6,7 @@ import struct
 import sys
 import tarfile
 import zlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -19,6 +20,13 @@ from thinwire.data import partition, text
 def shakespeare(**options):
     dataset = plugins.get("dataset", "shakespeare").load()
     return dataset(resolve(dataset, options))
+
+
+@cache
+def works_of_shakespeare():
+    """The data set, and its windows."""
+    dataset = shakespeare()
+    return dataset, dataset.fetch(None, None)
 
 
 def written(rows):
@@ -45,8 +53,7 @@ def test_a_context_longer_than_a_work_is_one_sentence():
 
 
 def test_the_works_of_shakespeare():
-    dataset = shakespeare()
-    raw = dataset.fetch(None, None)
+    dataset, raw = works_of_shakespeare()
     assert (dataset.shape, dataset.classes, len(raw.train_inputs)) == ((64,), 84, dataset.training_inputs())
     assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((75_029, 64), (3_964, 64))
     assert "".join(written(raw.train_inputs[:1])).startswith("ALL'S WELL THAT ENDS WELL\n")

@@ -9,7 +9,6 @@ from torch import nn
 
 import thinwire
 from tests import small
-from thinwire.records import checkpoint
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror
@@ -17,7 +16,7 @@ from thinwire.transport.mirror import Mirror
 
 def test_without_a_method_workers_train_alone_with_streams_of_their_own():
     run = small.trainer(small.task(2), thinwire.Method)
-    run.train()
+    run.train(until=2)
     first, second = (worker.run.weights[0] for worker in run.workers)
     assert not torch.equal(first, second)
     assert run.workers[0].ledger.rows == {}
@@ -38,27 +37,6 @@ def test_what_a_run_has_used_is_free_after_it():
     del run
     gc.collect()
     assert worker() is None
-
-
-def test_what_a_worker_draws_does_not_depend_on_the_others(monkeypatch):
-    """Dropout and augmentation: the workers compute in the opposite order, to the same bits."""
-    forward, backward = (small.trainer(small.task(4), "ssgd") for _ in range(2))
-    forward.train()
-    at = backward.batches.at
-
-    def train_step(self):
-        self.workers.reverse()
-        monkeypatch.setattr(self.batches, "at", lambda step: at(step)[::-1])
-        Trainer._train_step(self)
-        self.workers.reverse()
-
-    monkeypatch.setattr(backward, "_train_step", lambda: train_step(backward))
-    monkeypatch.setattr(backward, "_end_epoch", lambda epochs: None)
-    backward.train()
-    for one, other in zip(forward.workers, backward.workers):
-        # Summed in another order, so equal up to rounding; another stream would differ at once.
-        for mine, theirs in zip(one.run.weights, other.run.weights):
-            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
 def first_passes(run, worker):
@@ -89,19 +67,14 @@ def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zero
 
 
 class WantsNone(thinwire.Method):
-    """Uses no gradient, and counts the numbers in its gradients that are not zero."""
-
     def wants_gradient(self, param):
         return False
-
-    def step(self):
-        self.run.metrics["nonzero"] = float(sum(g.count_nonzero() for g in self.run.gradients))
 
 
 def test_a_method_may_want_no_gradient_at_all():
     run = small.trainer(small.task(2), WantsNone)
-    run.train()
-    assert run.workers[0].run.metrics == {"nonzero": 0}
+    first_passes(run, run.workers[0])
+    assert not any(gradient.any() for gradient in run.workers[0].run.gradients)
 
 
 class WantsAllButTheNorm(thinwire.Method):
@@ -142,18 +115,12 @@ class Draws(thinwire.Method):
 
 def test_the_shared_generator_is_the_same_on_all_workers_and_another_at_every_step(tmp_path):
     """It is continued by a run that continues from a checkpoint."""
-    whole, first, second = (small.trainer(small.task(3), Draws) for _ in range(3))
-    whole.train()
-    drawn = [worker.method.memory["drawn"] for worker in whole.workers]
+    run = small.resumed(lambda: small.trainer(small.task(3), Draws), 7, tmp_path)
+    drawn = [worker.method.memory["drawn"] for worker in run.workers]
     own, shared = ([[pair[i] for pair in worker] for worker in drawn] for i in (0, 1))
     assert shared[0] == shared[1] == shared[2]
     everything = [repr(draw) for stream in (*own, shared[0]) for draw in stream]
-    assert len(set(everything)) == len(everything) == 4 * (whole.total_steps + 1)
-    first.train(until=7)
-    checkpoint.save(tmp_path, 7, first.state())
-    second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
-    second.train()
-    assert small.everything(second) == small.everything(whole)
+    assert len(set(everything)) == len(everything) == 4 * (run.total_steps + 1)
 
 
 def test_four_workers_are_one_worker_with_all_their_images():
@@ -173,11 +140,7 @@ def test_prefetching_changes_no_bit_of_a_run():
     runs = [small.trainer(small.task(mixup=0.5, prefetch=prefetch), "top_k") for prefetch in (False, True)]
     for run in runs:
         run.train()
-    plain, ahead = (
-        [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in run.curve] for run in runs
-    )
-    assert plain == ahead
-    assert all(map(torch.equal, *(run.workers[0].run.weights for run in runs)))
+    assert small.everything(runs[0]) == small.everything(runs[1])
 
 
 class Records(thinwire.Method):
@@ -243,17 +206,10 @@ def test_a_plateau_lowers_the_rate_of_all_workers_and_its_bytes_are_metered_once
 
 
 def test_a_plateau_resumes_to_the_same_bits(tmp_path):
-    task = small.task(2, epochs=6, schedule=PLATEAU)
-    whole = small.trainer(task, "ssgd")
-    whole.train()
-    first = small.trainer(task, "ssgd")
-    first.train(until=4 * first.steps_per_epoch + 2)
-    checkpoint.save(tmp_path, first.step, first.state())
-    second = small.trainer(task, "ssgd")
-    second.load(checkpoint.latest(tmp_path, warn=print))
-    second.train()
-    assert small.everything(second) == small.everything(whole)
-    assert whole.curve[-1]["lr"] < 0.05
+    run = small.resumed(
+        lambda: small.trainer(small.task(2, epochs=6, schedule=PLATEAU), "ssgd"), 22, tmp_path
+    )
+    assert run.curve[-1]["lr"] < 0.05
 
 
 def test_the_parameters_know_their_kinds():
