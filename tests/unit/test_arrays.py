@@ -37,25 +37,14 @@ def digits(tmp_path):
 def test_digits_are_all_there_and_no_test_image_is_trained_on(digits):
     data = arrays.load(*digits)
     assert len(data.train_inputs) + len(data.test_inputs) == 1797
-    train = {image.numpy().tobytes() for image in data.train_inputs}
-    shared = sum(image.numpy().tobytes() in train for image in data.test_inputs)
-    assert shared == 0
-    shares = torch.bincount(data.test_labels) / (
-        torch.bincount(data.test_labels) + torch.bincount(data.train_labels)
-    )
-    assert float(shares.min()) > 0.29
-    assert float(shares.max()) < 0.31
+    assert not images(data.train_inputs) & images(data.test_inputs)
+    tested, trained = torch.bincount(data.test_labels), torch.bincount(data.train_labels)
+    shares = tested / (tested + trained)
+    assert 0.29 < float(shares.min()) < float(shares.max()) < 0.31
     # The manifest has mean and deviation of the training images.
     pixels = data.train_inputs.double()
     assert data.mean[0] == pytest.approx(float(pixels.mean()))
     assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))
-
-
-def test_laying_out_twice_gives_the_same_bytes(digits, tmp_path):
-    folder, dataset = digits
-    lay_out.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
-    for path in folder.iterdir():
-        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
 def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits):
@@ -63,12 +52,14 @@ def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits):
     tuning = held_out(data)
     assert len(tuning.test_inputs) == round(0.1 * len(data.train_inputs))
     assert len(tuning.train_inputs) + len(tuning.test_inputs) == len(data.train_inputs)
-    both = {i.numpy().tobytes() for i in [*tuning.train_inputs[:], *tuning.test_inputs[:]]}
-    assert both == {i.numpy().tobytes() for i in data.train_inputs}
+    assert images(tuning.train_inputs, tuning.test_inputs) == images(data.train_inputs)
     assert torch.equal(tuning.test_inputs[:], held_out(data).test_inputs[:])
     again = held_out(tuning, 0.5)  # of a preparation in a suite that tunes
-    inner = {i.numpy().tobytes() for i in [*again.train_inputs[:], *again.test_inputs[:]]}
-    assert inner == {i.numpy().tobytes() for i in tuning.train_inputs[:]}
+    assert images(again.train_inputs, again.test_inputs) == images(tuning.train_inputs)
+
+
+def images(*parts):
+    return {image.numpy().tobytes() for part in parts for image in part[:]}
 
 
 def test_processes_share_the_pages_of_one_copy(digits):

@@ -23,8 +23,8 @@ from thinwire.train.result_files import data_folder
 CPU = torch.device("cpu")
 
 
-def batches(workers, batch, data=None):
-    return Batches(data or small.digits(), workers, batch, 3, CPU, torch.float64)
+def batches(workers, batch, **changes):
+    return Batches(small.digits(), workers, batch, 3, CPU, torch.float64, **changes)
 
 
 def test_an_epoch_shows_every_image_once_and_has_a_batch_at_least():
@@ -39,15 +39,12 @@ def test_an_epoch_shows_every_image_once_and_has_a_batch_at_least():
 
 
 def test_an_epoch_may_end_after_fewer_steps_and_the_next_one_has_another_order():
-    def run(steps):
-        return Batches(small.digits(), 4, 5, 3, CPU, torch.float64, epoch_steps=steps)
-
-    short, whole = run(2), batches(4, 5)
+    short, whole = batches(4, 5, epoch_steps=2), batches(4, 5)
     assert short.steps_per_epoch == 2
     assert torch.equal(short.at(1)[0][0], whole.at(1)[0][0])
     assert torch.equal(short.at(2)[0][0], whole.at(6)[0][0])
     with pytest.raises(UserError, match="epoch_steps: a pass over digits has only 6 steps, not 7"):
-        run(7)
+        batches(4, 5, epoch_steps=7)
 
 
 def test_workers_share_the_batch_that_one_worker_would_see_at_any_step():
@@ -218,8 +215,8 @@ def test_the_share_is_drawn_from_beta(alpha):
 
 
 def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
-    def batch(step, workers=4):
-        return Batches(small.digits(), workers, 6, 3, CPU, torch.float64, 1.0).at(step)
+    def batch(step):
+        return batches(4, 6, mixup_alpha=1.0).at(step)
 
     for (images, labels), (again, same) in zip(batch(7), batch(7)):
         assert torch.equal(images, again)

@@ -62,12 +62,9 @@ CHANGES = {
 }
 
 
-def test_what_was_prepared_is_read(folder):
-    assert preparation_record.read(folder, {"seed": "1"}).cost == SPENT
-
-
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_was_changed_since_is_refused(folder, change):
+def test_what_was_prepared_is_read_and_what_was_changed_since_is_refused(folder, change):
+    assert preparation_record.read(folder, {"seed": "1"}).cost == SPENT
     name, make = CHANGES[change]
     make(folder / name)
     with pytest.raises(UserError, match=rf"{name} .*: make it again with `thinwire prepare`$"):

@@ -1,5 +1,6 @@
 """What the workers of a run record, in one process and in several."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -37,6 +38,7 @@ def trained(method, record=lambda run: [], steps=None):
     return run, recorders
 
 
+@cache
 def traced(method, steps=None):
     run, recorders = trained(method, record_spans, steps)
     for recorder in recorders:
@@ -54,7 +56,7 @@ def test_recording_does_not_change_the_training(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_spans_have_no_gaps_and_every_call_is_handed_over(method):
+def test_spans_have_no_gaps_and_every_call_is_handed_over_with_the_bytes_of_the_ledger(method):
     run, recorders = traced(method)
     assert [recorder.worker for recorder in recorders] == [0, 1, 2, 3]
     for recorder in recorders:
@@ -66,11 +68,6 @@ def test_spans_have_no_gaps_and_every_call_is_handed_over(method):
         assert list(dict.fromkeys(posted)) == list(range(len(recorder.calls)))
         waited = {span.activity.call for span in spans if span.activity.kind == WAIT}
         assert waited == set(range(len(recorder.calls)))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_bytes_of_the_calls_are_those_of_the_ledger(method):
-    run, recorders = traced(method)
     for channel in ("world", "node", "across"):
         rows = [row for row in run.traffic if row["channel"] == channel and row["step"] == run.total_steps]
         pushed = sum(row["payload_push_bytes"] for row in rows) * len(recorders)
@@ -114,7 +111,7 @@ def test_a_layer_whose_gradients_nobody_wants_is_cut_where_the_gradient_of_its_i
 
 
 def test_evaluations_are_not_cut_and_count_to_the_step_before():
-    run, recorders = traced("ssgd", steps=None)
+    run, recorders = traced("ssgd")
     assert len(run.curve) > 1
     for recorder in recorders:
         for span in spans_of(recorder):
