@@ -6,7 +6,6 @@ import torch
 import thinwire
 from tests import small
 from thinwire.api.method import Method
-from thinwire.optim.recipe import Recipe
 from thinwire.train.worker import clip
 
 
@@ -87,16 +86,6 @@ def test_short_gradients_and_zeros_stay_as_they_are():
             param.tensor.grad = torch.full_like(param.tensor, value)
         clip(run.params, 1.0)
         assert all(bool((gradient == value).all()) for gradient in run.gradients)
-
-
-def test_recipes_without_them_keep_their_digest():
-    later = {"prefetch", "clip_norm", "accumulate", "precision", "channels_last"}
-    assert not later & small.recipe().model_dump().keys()
-    defaults = {"prefetch": False, "clip_norm": None, "accumulate": 1, "precision": "fp32"}
-    assert not later & small.recipe(**defaults, channels_last=False).model_dump().keys()
-    made = small.recipe(clip_norm=1.0, accumulate=2)
-    assert made.model_dump().keys() & later == {"clip_norm", "accumulate"}
-    assert Recipe.of_dump(made.model_dump(mode="json")) == made
 
 
 def test_a_batch_that_cannot_be_divided_is_refused():

@@ -1,7 +1,6 @@
 """A task whose score is in bits and falls: every comparison, target and name turns with it."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 import torch
 import yaml
 from pydantic import ValidationError
-from torch import nn
 
 from tests import small, sound, summary
 from tests.bad_input.suites import changed, message
@@ -33,24 +31,11 @@ from thinwire.report.tables.summarise import summarise
 from thinwire.train.evaluation import evaluate
 
 
-def trained(workers: int, method: str = "ssgd", **options):
-    task = small.task(workers, data=small.texts(), epochs=2, batch=12)
-    torch.manual_seed(3)
-    start = small.gpt().double()
-    task = replace(task, build_model=lambda: _copy(start))
-    run = small.trainer(task, method, **options)
-    run.train()
-    return run
-
-
-def _copy(model: nn.Module) -> nn.Module:
-    copied = small.gpt().double()
-    copied.load_state_dict(model.state_dict())
-    return copied
-
-
 def test_ssgd_on_four_workers_trains_a_text_as_one_worker_does():
-    one, four = trained(1), trained(4)
+    changes = {"data": small.texts(), "build_model": small.gpt, "epochs": 2, "batch": 12}
+    one, four = (small.trainer(small.task(workers, **changes), "ssgd") for workers in (1, 4))
+    for run in (one, four):
+        run.train()
     for own, other in zip(one.workers[0].run.weights, four.workers[0].run.weights):
         torch.testing.assert_close(own, other, rtol=1e-10, atol=1e-12)
     assert one.curve[-1]["test_bits_per_character"] == pytest.approx(

@@ -142,19 +142,6 @@ def test_workers_see_their_own_inputs_only_and_an_epoch_has_as_many_steps_as_wit
         assert all(map(torch.equal, alone, run.at(7)[worker]))
 
 
-def test_iid_is_what_it_was():
-    """The first labels of a run before there were partitions."""
-    plain, named = Batches(DIGITS, 4, 5, 3, CPU, torch.float64), batches("iid")
-    for step in (0, 70):
-        for ours, theirs in zip(plain.at(step), named.at(step)):
-            assert all(map(torch.equal, ours, theirs))
-    assert "partition" not in small.recipe().model_dump()
-    assert small.recipe(partition="iid") == small.recipe()
-    made = small.recipe(partition=SKEWED)
-    assert made.model_dump(mode="json")["partition"] == SKEWED
-    assert made.of_dump(made.model_dump(mode="json")) == made
-
-
 def test_held_out_and_repeated_data_keep_their_clients():
     held, twice = held_out(NATURAL), repeated(NATURAL, 2000)
     for data in (held, twice):

@@ -62,13 +62,31 @@ def test_a_plateau_lowers_the_rate_as_torch_does(options, seed):
     assert ours.scale < 1
 
 
-def test_recipes_of_other_schedules_have_no_options_of_a_plateau():
-    """So their cells keep the fingerprints that they had before there was this schedule."""
-    options = {"patience", "threshold"}
-    assert not options & small.recipe().model_dump()["schedule"].keys()
-    made = small.recipe(schedule={"name": "plateau", "patience": 3})
-    assert options <= made.model_dump()["schedule"].keys()
-    assert Recipe.of_dump(made.model_dump(mode="json")) == made
+# What recipes had not at first, each with its default and another value.
+LATER = {
+    "prefetch": (False, True),
+    "clip_norm": (None, 1.0),
+    "accumulate": (1, 2),
+    "partition": ("iid", {"dirichlet": 0.1}),
+    "precision": ("fp32", "bf16"),
+    "channels_last": (False, True),
+    "epoch_steps": (None, 3),
+}
+
+
+def test_recipes_without_what_came_later_keep_their_digest():
+    """So their cells keep the fingerprints that they had."""
+    defaults = {name: default for name, (default, _) in LATER.items()}
+    dump = small.recipe().model_dump()
+    assert small.recipe(**defaults).model_dump() == dump
+    assert not LATER.keys() & dump.keys()
+    assert not {"patience", "threshold"} & dump["schedule"].keys()
+    changes = {name: value for name, (_, value) in LATER.items()}
+    made = small.recipe(**changes, schedule={"name": "plateau", "patience": 3})
+    dump = made.model_dump(mode="json")
+    assert {name: dump[name] for name in LATER} == changes
+    assert {"patience", "threshold"} <= dump["schedule"].keys()
+    assert Recipe.of_dump(dump) == made
 
 
 def test_the_rate_is_scaled_to_the_batch():

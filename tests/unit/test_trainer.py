@@ -5,7 +5,6 @@ import weakref
 
 import pytest
 import torch
-from torch import nn
 
 import thinwire
 from tests import small
@@ -121,26 +120,6 @@ def test_the_shared_generator_is_the_same_on_all_workers_and_another_at_every_st
     assert shared[0] == shared[1] == shared[2]
     everything = [repr(draw) for stream in (*own, shared[0]) for draw in stream]
     assert len(set(everything)) == len(everything) == 4 * (run.total_steps + 1)
-
-
-def test_four_workers_are_one_worker_with_all_their_images():
-    """Without batch norm, dropout and augmentation, SSGD is plain SGD on the union of the batches."""
-
-    def build():
-        return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10))
-
-    runs = [small.trainer(small.task(w, build_model=build, data=small.digits()), "ssgd") for w in (1, 4)]
-    for run in runs:
-        run.train()
-    for alone, shared in zip(runs[0].shipped()[0], runs[1].shipped()[0]):
-        torch.testing.assert_close(alone, shared, rtol=0, atol=1e-12)
-
-
-def test_prefetching_changes_no_bit_of_a_run():
-    runs = [small.trainer(small.task(mixup=0.5, prefetch=prefetch), "top_k") for prefetch in (False, True)]
-    for run in runs:
-        run.train()
-    assert small.everything(runs[0]) == small.everything(runs[1])
 
 
 class Records(thinwire.Method):

@@ -93,10 +93,8 @@ class Trainer:
                 first if rank == self.transport.ranks[0] else copy.deepcopy(first),
                 method,
                 config,
-                recipe,
-                cluster,
+                task,
                 self.steps_per_epoch,
-                task.seed,
                 self.transport,
             )
             for rank in self.transport.ranks

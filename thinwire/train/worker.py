@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.api.method import Method
 from thinwire.api.parameters import Param
-from thinwire.api.run import Run
+from thinwire.api.run import Run, Task
 from thinwire.base import seeds
 from thinwire.base.placement import Cluster, on_gpu
 from thinwire.optim.recipe import Recipe
@@ -63,12 +63,11 @@ class Worker:
         model: "Model",
         method: type[Method],
         config: object,
-        recipe: Recipe,
-        cluster: Cluster,
+        task: Task,
         steps_per_epoch: int,
-        seed: int,
         transport: Transport,
     ) -> None:
+        recipe, cluster, seed = task.recipe, task.cluster, task.seed
         self.model = model
         self.ledger = Ledger()
         self.run = Run(model, recipe, cluster, steps_per_epoch)
