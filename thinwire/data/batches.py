@@ -121,8 +121,8 @@ class Batches:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
             inputs = augmented(inputs, self._augment, self._generators)
-        of_each = (whole.chunk(len(self._ranks)) for whole in (self._prepare(inputs), self._labels[chosen]))
-        batches = list(zip(*of_each))
+        parts = len(self._ranks)
+        batches = list(zip(self._prepare(inputs).chunk(parts), self._labels[chosen].chunk(parts)))
         if not self._mixup:
             return batches
         for generator, stream in zip(self._generators, self._mixup_streams):

@@ -93,9 +93,10 @@ class Attempt:
         self.results = results
         self._hold = hold
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
-        self._kind = self.transport.kind
-        if self._kind == "mirrored":
+        kind = self.transport.kind
+        if kind == "mirrored":
             raise ValueError("one worker without the others is no run of the cell, and has no record")
+        self._kind = kind
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
         self.outcome: Outcome | None = None  # how the run ends, once that is known

@@ -6,7 +6,7 @@ after any step and resumes to the same bits.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,19 +54,7 @@ class Trainer:
         self.transport: Transport = transport or InProcess(task.cluster.workers)
         recipe, cluster = task.recipe, task.cluster
         self._batch = recipe.batch_per_worker(cluster.workers)
-        batches = Batches(
-            task.data,
-            cluster.workers,
-            self._batch,
-            task.seed,
-            task.device,
-            task.dtype,
-            recipe.mixup,
-            recipe.reading,
-            self.transport.ranks,
-            recipe.partition,
-            recipe.epoch_steps,
-        )
+        batches = self._batches_of(self.transport.ranks)
         self.steps_per_epoch = batches.steps_per_epoch
         self.partition = batches.partition
         self.total_steps = self.steps_per_epoch * recipe.epochs
@@ -103,6 +91,22 @@ class Trainer:
         self.status = StatusExchange(self.workers, self.transport)
         self.status_is_new = False  # did the last step end with an exchange of status?
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
+
+    def _batches_of(self, ranks: Sequence[int]) -> Batches:
+        task, recipe = self.task, self.task.recipe
+        return Batches(
+            task.data,
+            task.cluster.workers,
+            self._batch,
+            task.seed,
+            task.device,
+            task.dtype,
+            recipe.mixup,
+            recipe.reading,
+            ranks,
+            recipe.partition,
+            recipe.epoch_steps,
+        )
 
     def skip(self) -> str | None:
         """Why this method cannot run here, or None."""
