@@ -17,7 +17,6 @@ from tests import archives
 from tests.bad_input.suites import message
 from thinwire import plugins
 from thinwire.data import arrays, cifar, lay_out
-from thinwire.data import cifar as fetching
 from thinwire.data.cifar import fetch_file, is_official
 
 RNG = np.random.default_rng(0)
@@ -82,14 +81,14 @@ def test_a_file_is_downloaded_once_and_recognised_by_either_digest(served, tmp_p
     ids=["cut short", "changed", "silent", "missing"],
 )
 def test_a_failed_download_is_one_sentence_and_leaves_no_file(sent, reason, served, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(cifar, "TIMEOUT_SECONDS", 0.5)
     url, sends = served
     sends += sent
     assert message(fetch_file, url, tmp_path / "file", SHA256, "put it there") == (
         f"{url} cannot be fetched ({reason}): put it there"
     )
     assert not (tmp_path / "file").exists()
-    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 30)
+    monkeypatch.setattr(cifar, "TIMEOUT_SECONDS", 30)
     sends[:] = [CONTENT]
     fetch_file(url, tmp_path / "file", SHA256, "put it there")
     assert (tmp_path / "file").read_bytes() == CONTENT

@@ -182,13 +182,23 @@ def test_bad_input_is_one_sentence():
 TEXT = {"datasets": ["shakespeare"], "models": {"gpt": None}}
 
 
-def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, tmp_path):
-    def refused(changes):
-        (tmp_path / "config" / "bad.yaml").write_text(yaml.safe_dump(suites.changed(changes)))
-        return suites.message(expand.require_valid, "bad")
-
+@pytest.fixture
+def write(monkeypatch, tmp_path):
+    """Write a suite with these changes, and give its name."""
     monkeypatch.setattr(suite, "ROOT", tmp_path)
     (tmp_path / "config").mkdir()
+
+    def write(changes):
+        (tmp_path / "config" / "changed.yaml").write_text(yaml.safe_dump(suites.changed(changes)))
+        return "changed"
+
+    return write
+
+
+def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, write):
+    def refused(changes):
+        return suites.message(expand.require_valid, write(changes))
+
     shares = "dirichlet shares labels, and shakespeare has windows: take natural or iid"
     assert f"recipe.partition: {shares}" in refused({**TEXT, "recipe.partition": SKEWED})
     entry = {"shakespeare": {"partition": SKEWED}}
@@ -201,13 +211,10 @@ def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, tmp_p
 NO_CLIENTS = {(name, "task"): "next_character" for name in ("shakespeare", "gpt")}
 
 
-def test_data_sets_of_a_suite_may_be_divided_in_several_ways(monkeypatch, tmp_path):
+def test_data_sets_of_a_suite_may_be_divided_in_several_ways(write):
     entries = {"same": {"use": "digits"}, "skewed": {"use": "digits", "partition": SKEWED}}
     changes = {"datasets": entries, "recipe.partition": "natural", "methods.dgc": {"epochs": 2}}
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "good.yaml").write_text(yaml.safe_dump(suites.changed(changes)))
-    found = {(c.dataset, c.method.label): c for c in expand.cells("good")}
+    found = {(c.dataset, c.method.label): c for c in expand.cells(write(changes))}
     assert {key: str(cell.recipe.partition) for key, cell in found.items()} == {
         ("same", "ssgd"): "natural",
         ("same", "dgc"): "natural",

@@ -47,25 +47,18 @@ NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its othe
         ([about_rank("a", [0]), about_rank("a", [1]), about_rank("b", [0]), about_rank("b", [1])], 2, None),
         ([about_rank("a", [0, 1])] * 4, 1, "4 workers shared 2 cores of a"),
         ([about_rank("a", [0, 1])] * 2, 2, "its 2 nodes were 1 machine"),
-        (
-            [about_rank("a", [0]), about_rank("b", [0]), about_rank("b", [1])],
-            3,
-            "its 3 nodes were 2 machines",
-        ),
+        ([about_rank(host, [0]) for host in "abb"], 3, "its 3 nodes were 2 machines"),
         ([about_rank("a", [0], "gpu-1"), about_rank("a", [0], "gpu-2")], 1, None),
         ([about_rank("a", [0], "gpu-1"), about_rank("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
         ([about_rank("a", [0], "gpu-1", other_processes=0)], 1, None),
         ([about_rank("a", [0], "gpu-1", other_processes=1)], 1, "1 other process used a GPU of a"),
         (
-            [
-                about_rank("a", [0], "gpu-1", other_processes=0),
-                about_rank("b", [0], "gpu-1", other_processes=2),
-            ],
+            [about_rank(host, [0], "gpu-1", other_processes=n) for host, n in (("a", 0), ("b", 2))],
             2,
             "2 other processes used a GPU of b",
         ),
         (
-            [about_rank("a", [0], "gpu-1", gpu="A100"), about_rank("b", [0], "gpu-2", gpu="V100")],
+            [about_rank(host, [0], host, gpu=gpu) for host, gpu in (("a", "A100"), ("b", "V100"))],
             2,
             "its GPUs were of 2 kinds: A100, V100",
         ),
@@ -175,23 +168,22 @@ SHARED = "4 workers shared 1 cores of h"
 
 
 @pytest.mark.parametrize(
-    ("cores", "reason", "holds"),
-    [(4, None, True), (1, SHARED, True), (1, None, False), (4, SHARED, False), (1, "it was slow", False)],
+    ("cores", "reason", "interruptions", "holds"),
+    [
+        (4, None, 0, True),
+        (1, SHARED, 0, True),
+        (1, None, 0, False),
+        (4, SHARED, 0, False),
+        (1, "it was slow", 0, False),
+        (4, RESUMED, 1, True),
+        (4, None, 1, False),
+    ],
 )
-def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, holds):
-    """The easiest cheat: a run on shared cores that gives no reason would have times in the tables."""
+def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, interruptions, holds):
+    """The easiest cheat: a run on shared cores, or a resumed one, that gives no reason would have times."""
     ranks = [{"host": "h", "node": "h", "cores": [rank % cores], "device": "cpu"} for rank in range(4)]
-    found = broken_of("processes", "measured", reason, {"ranks": ranks})
+    found = broken_of("processes", "measured", reason, {"ranks": ranks}, interruptions)
     assert found == ([] if holds else ["times"])
-
-
-@pytest.mark.parametrize(("reason", "broken"), [(RESUMED, []), (None, ["times"])])
-def test_a_resumed_run_that_says_it_has_a_time_is_found(reason, broken):
-    ranks = [{"host": "h", "node": "h", "cores": [rank], "device": "cpu"} for rank in range(4)]
-    cell = replace(CELL, transport="processes")
-    about = {"kind": "measured", "no_time_because": reason, "provenance": {"ranks": ranks}}
-    run = sound.made(cell, sound.curve(cell), **about, method_options={}, interruptions=1)
-    assert [each.invariant for each in broken_in_run(run, cell)] == broken
 
 
 LABELS = ("ssgd", "dgc", "top_k", "daso")
@@ -223,12 +215,8 @@ def test_a_method_that_ran_under_other_conditions_than_its_baseline_is_not_compa
     }
     untimed = {"ssgd": False, "dgc": True, "top_k": False, "daso": True}
     assert summary.train_seconds.isna().to_dict() == untimed
-    assert found.curves().groupby("method").train_seconds.count().to_dict() == {
-        "daso": 0,
-        "dgc": 0,
-        "ssgd": 3,
-        "top_k": 3,
-    }
+    timed = found.curves().groupby("method").train_seconds.count()
+    assert timed.to_dict() == {"daso": 0, "dgc": 0, "ssgd": 3, "top_k": 3}
 
 
 @pytest.mark.parametrize(
@@ -258,11 +246,11 @@ def test_whether_emulated_times_count_follows_from_the_links(name, rate, trip, s
     assert found == ([] if holds else ["times"])
 
 
-def broken_of(transport, kind, reason, provenance, **cell_changes):
+def broken_of(transport, kind, reason, provenance, interruptions=0, **cell_changes):
     """The invariants that an invented run.json breaks."""
     cell = replace(CELL, transport=transport, **cell_changes)
     about = {"kind": kind, "no_time_because": reason, "provenance": provenance, "method_options": {}}
-    run = sound.made(cell, sound.curve(cell), **about)
+    run = sound.made(cell, sound.curve(cell), **about, interruptions=interruptions)
     return [each.invariant for each in broken_in_run(run, cell)]
 
 
