@@ -17,7 +17,7 @@ from thinwire.config import expand, suite
 from thinwire.data.batches import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
-from thinwire.report import report_files, tuning_choice, tuning_runs
+from thinwire.report import report_files, tuning
 from thinwire.report.figures.score_points import pareto
 from thinwire.report.rows import quantities
 from thinwire.report.rows.collect import with_engine_names
@@ -136,11 +136,11 @@ def test_the_pareto_front_has_the_fewest_bits():
 
 def test_the_best_trial_has_the_fewest_bits():
     rows = [("m", trial, bits, 1, "done") for trial, bits in enumerate((3.0, 2.5, 2.8))]
-    table = tuning_runs.trials(
+    table = tuning.trials(
         pd.DataFrame(rows, columns=["method", "trial", "tuned_score", "payload_bytes", "status"])
     )
-    assert tuning_runs.best(table, NEXT_CHARACTER).trial == 1
-    assert list(tuning_choice.best_so_far(table, NEXT_CHARACTER).best_score) == [3.0, 2.5, 2.5]
+    assert tuning.best(table, NEXT_CHARACTER).trial == 1
+    assert list(tuning.best_so_far(table, NEXT_CHARACTER).best_score) == [3.0, 2.5, 2.5]
 
 
 def test_no_table_of_a_text_says_accuracy(tmp_path):

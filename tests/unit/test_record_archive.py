@@ -13,7 +13,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
 from thinwire.config import expand
 from thinwire.config.yaml_file import Module
-from thinwire.report.rows import collect, sound_records
+from thinwire.report.rows import collect
 from thinwire.train.result_files import record_folder, runs_folder
 
 GRID = sound.cells("demo")[:2]
@@ -130,7 +130,7 @@ def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_pat
     archive.pack(results, "demo", tmp_path / "reference")
     added = project.add_method(tmp_path, monkeypatch)
     later = replace(GRID[0], method=Module(added, added, {}))
-    for module in (archive, expand, sound_records):
+    for module in (archive, expand, collect):
         monkeypatch.setattr(module, "cells", lambda suite: [*GRID, later])
     archive.archive([], results, tmp_path / "reference")
     assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]

@@ -18,8 +18,7 @@ from thinwire.report.rows import collect
 from thinwire.report.rows.quantities import runs_to_break_even
 from thinwire.report.tables.about import About
 from thinwire.report.tables.summarise import summarise
-from thinwire.report.tables.traffic import traffic
-from thinwire.report.tables.write import summary
+from thinwire.report.tables.write import summary, traffic
 
 
 def rows_of(*runs):

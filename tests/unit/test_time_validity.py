@@ -26,10 +26,10 @@ from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
 from thinwire.records.time_validity import no_time_because
 from thinwire.report.rows.collected_rows import Rows
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.wire_bytes import Wire, payload_rate
 from thinwire.train import run_setup
+from thinwire.train.record_check import SoundRecord
 
 
 def about_rank(host, cores, device="cpu", **more):

@@ -22,7 +22,7 @@ from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
 from thinwire.records import record
 from thinwire.records.result import Result, Seconds, Traffic
-from thinwire.report import tuning_choice, tuning_runs
+from thinwire.report import tuning
 from thinwire.report.tables import about
 from thinwire.train.result_files import record_folder
 
@@ -42,7 +42,7 @@ def choices(files, tmp_path, monkeypatch):
     best = 2
 
     def made_of(folder, cell):
-        method, trial = tuning_runs.of_trial_label(cell.method.label)
+        method, trial = tuning.of_trial_label(cell.method.label)
         trial += cell.workers == 4
         result = Result(
             steps=20,
@@ -55,7 +55,7 @@ def choices(files, tmp_path, monkeypatch):
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
         return sound.made(cell, [], result=result, steps_per_epoch=5, **lost)
 
-    monkeypatch.setattr(tuning_runs, "record_of", made_of)
+    monkeypatch.setattr(tuning, "record_of", made_of)
     of_file = digests.of_file
     monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
 
@@ -67,9 +67,9 @@ def choices(files, tmp_path, monkeypatch):
                 run = record_folder(tmp_path, cell) / record.RUN
                 run.parent.mkdir(parents=True, exist_ok=True)
                 run.touch()
-        runs, missing = tuning_runs.runs_of_trials("base", tmp_path)
+        runs, missing = tuning.runs_of_trials("base", tmp_path)
         assert missing == []
-        made = tuning_choice.write_tuned("base", runs)
+        made = tuning.write_tuned("base", runs)
         assert tuned.read("base") == made
         return made
 
@@ -160,14 +160,14 @@ def test_the_best_trials_run_again_and_the_best_of_all_their_runs_is_chosen(
 ):
     """With 2 of 4 finalists, trial 2 is the best at first, and diverges in the finals."""
     files(tuning={"finalists": 2})
-    made_of = tuning_runs.record_of
+    made_of = tuning.record_of
 
     def lost(folder, cell):
         made = made_of(folder, cell)
         again = cell.suite == "tuning/base/finals" and cell.method.label == "hylo-t02"
         return made.model_copy(update={"status": "diverged"}) if again else made
 
-    monkeypatch.setattr(tuning_runs, "record_of", lost)
+    monkeypatch.setattr(tuning, "record_of", lost)
     made = choices().methods
     assert made["hylo"].at["digits/cnn/w2"].trial == 1
     assert made["ssgd"].at["digits/cnn/w2"].trial == 2

@@ -15,7 +15,7 @@ from thinwire.config.entries import heirs
 from thinwire.config.entry_schema import Entry
 from thinwire.config.tuning_space import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
-from thinwire.report import tuning_choice, tuning_runs
+from thinwire.report import tuning
 
 
 @pytest.fixture
@@ -201,14 +201,14 @@ def runs_of(rows):
     ],
 )
 def test_the_best_trial_has_the_best_mean_then_the_fewest_bytes(rows, best):
-    table = tuning_runs.trials(runs_of([("m", *row) for row in rows]))
-    assert tuning_runs.best(table, CLASSIFICATION).trial == best
+    table = tuning.trials(runs_of([("m", *row) for row in rows]))
+    assert tuning.best(table, CLASSIFICATION).trial == best
 
 
 def test_the_best_so_far_never_falls_and_is_of_the_method_alone():
     rows = [("a", 0, 50.0, 1, "done"), ("b", 0, 90.0, 1, "failed"), ("a", 1, 40.0, 1, "done")]
     rows += [("b", 1, 60.0, 1, "done"), ("a", 2, 70.0, 1, "done"), ("b", 2, 55.0, 1, "done")]
-    table = tuning_choice.best_so_far(tuning_runs.trials(runs_of(rows)), CLASSIFICATION)
+    table = tuning.best_so_far(tuning.trials(runs_of(rows)), CLASSIFICATION)
     assert table[table.method == "a"].best_score.tolist() == [50, 50, 70]
     found = table[table.method == "b"].best_score.tolist()
     assert math.isnan(found[0])
@@ -222,9 +222,9 @@ def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
 
 def test_the_figure_has_a_line_for_every_method(draw):
     rows = [(m, t, 50.0 + t, 1, "done" if m != "c" else "failed") for m in "abc" for t in range(3)]
-    table = tuning_runs.trials(runs_of(rows))
+    table = tuning.trials(runs_of(rows))
     better = table.assign(tuned_score=table.tuned_score + 2)
-    made = draw(tuning_choice.write_figure, [table, better], CLASSIFICATION, ["a"])
+    made = draw(tuning.write_figure, [table, better], CLASSIFICATION, ["a"])
     lines = [line.get_xydata().tolist() for line in made.axes[0].get_lines() if len(line.get_xydata())]
     assert lines == [[[1, 51], [2, 52], [3, 53]]] * 2
     assert "means over the seeds and 2 places" in made.texts[0].get_text()

@@ -27,7 +27,7 @@ from thinwire.report.report_files import (
     SUMMARY,
     TRAFFIC,
 )
-from thinwire.report.rows import collect, sound_records
+from thinwire.report.rows import collect
 from thinwire.train import record_check
 from thinwire.train.result_files import data_folder, record_folder, runs_folder
 
@@ -37,7 +37,7 @@ GRID = sound.cells("demo")[:3]
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """The records of three runs, their data, and what was made of them."""
-    for module in (archive, collect, sound_records, record_check):
+    for module in (archive, collect, record_check):
         monkeypatch.setattr(module, "cells", lambda suite: GRID)
     folder = tmp_path / "results"
     data = data_folder(folder, "digits")

@@ -12,7 +12,7 @@ from tests.bad_input.suites import changed
 from thinwire import plugins
 from thinwire.config import expand, suite, tuned, tuning_space
 from thinwire.config.cell import Cell
-from thinwire.report import tuning_runs
+from thinwire.report import tuning
 
 METHODS = {
     "*": None,
@@ -66,4 +66,4 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 def tried() -> dict[tuple[str, int], Cell]:
     """The cell of every trial's first run, by method and number."""
     cells = [cell for cell in expand.cells("tuning/base") if cell.repetition == 0]
-    return {tuning_runs.of_trial_label(cell.method.label): cell for cell in cells}
+    return {tuning.of_trial_label(cell.method.label): cell for cell in cells}

@@ -26,9 +26,8 @@ from thinwire.report.report_files import (
     TRAFFIC,
 )
 from thinwire.report.rows.collected_rows import Rows
-from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.train.preparation_record import PREPARED, read_sound
-from thinwire.train.record_check import RecordCheck, all_folders
+from thinwire.train.record_check import RecordCheck, SoundRecord, all_folders
 
 _AGAIN = "start the pipeline again"
 # What reading gives if somebody has written another content with right digests.

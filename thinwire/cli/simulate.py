@@ -23,11 +23,9 @@ from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show
-from thinwire.report import regimes, tuning_choice
+from thinwire.report import regimes, tuning
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import write_hsgd_ratio
-from thinwire.report.tuning_choice import write_runs, write_tuned
-from thinwire.report.tuning_runs import at_place, runs_of_trials, trials
 from thinwire.simulation import times_file
 from thinwire.simulation.questions import (
     LADDER,
@@ -125,33 +123,33 @@ def tuned_main(arguments: Namespace) -> int:
     """Choose from the trials of a tuning, and write the choice, its record and its figure."""
     name = arguments.suite
     require_valid(f"{PREFIX}{name}")
-    runs, missing = runs_of_trials(name, arguments.results)
+    runs, missing = tuning.runs_of_trials(name, arguments.results)
     if missing:
         if len(runs):
-            write_runs(name, runs)
+            tuning.write_runs(name, runs)
         of = f"{len(runs)} runs of {PREFIX}{name} are there, and {len(missing)} are missing"
         print(f"{of}, the first {missing[0]}: `{tuned.command(name)}` makes them", file=sys.stderr)
         return 1
-    made = write_tuned(name, runs)
+    made = tuning.write_tuned(name, runs)
     folder = arguments.results / "figures" / f"{PREFIX}{name}"
     suite = suites.read(suites.path_of(name))
     task = task_of(suite)
-    tuning = tuning_space.read(name)
-    first = runs[runs.repetition < tuning.repetitions]
-    tables = [trials(at_place(first, place)) for place in tuning.places]
-    tuning_choice.write_figure(tables, folder, task, baselines(suite))
+    space = tuning_space.read(name)
+    first = runs[runs.repetition < space.repetitions]
+    tables = [tuning.trials(tuning.at_place(first, place)) for place in space.places]
+    tuning.write_figure(tables, folder, task, baselines(suite))
     for label, chosen in made.methods.items():
         if chosen.inherits is not None:
             print(f"{label}: as {chosen.inherits}, because it computes the same")
         for place, choice in chosen.at.items():
-            which = label if len(tuning.places) == 1 else f"{label}, {place}"
+            which = label if len(space.places) == 1 else f"{label}, {place}"
             print(_line(which, choice, task))
             for key, end in choice.at_edge.items():
                 at_end = f"the best {key} is near the {end} end of its range: widen it"
                 print(f"{which}: {at_end}", file=sys.stderr)
             if choice.score(task) is None:
                 print(f"{which}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
-    print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning_choice.NAME}.pdf")
+    print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning.NAME}.pdf")
     return 0
 
 

@@ -30,7 +30,7 @@ from thinwire.config.suite_task import task_of
 from thinwire.plugins import show
 from thinwire.records.record import Record
 from thinwire.report import report_files
-from thinwire.report.rows.sound_records import Reader
+from thinwire.report.rows.collect import sound
 from thinwire.simulation import simulated_file
 from thinwire.submissions import submission
 from thinwire.submissions.score import tier
@@ -161,7 +161,7 @@ def write(suite: str, results: Path) -> None:
     folder, seconds = results / "tables" / suite, simulated_steps(settings.track, suite, results)
     there = [c for c in cells(suite) if c.method.label in seconds and record_folder(results, c).exists()]
     # What was collected is sound, and files of plug-ins may have been edited since.
-    records = [*Reader(results, there, archived=True).read(there)]
+    records = [sound(results, cell) for cell in there]
     tiers: dict[str, str] = {}
     for each in submission.every():
         if each.about.track == suite and each.about.contradicts is None:

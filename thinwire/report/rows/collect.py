@@ -1,6 +1,6 @@
-"""All runs in three tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
+"""All runs in three tidy tables, made of sound records and read: runs, evaluations, or parts of traffic."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +15,17 @@ from thinwire.base.names import DEFAULT_RESULTS, suggested_command
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.records import record
+from thinwire.config.sources import sources_of_many
+from thinwire.config.suite import suite_names
+from thinwire.config.trials import PREFIX
+from thinwire.records.invariants import require_invariants
+from thinwire.records.record import RUN, read_sound
 from thinwire.records.result import BYTES
 from thinwire.report.report_files import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.report.rows.collected_rows import Rows
-from thinwire.report.rows.sound_records import Reader
-from thinwire.train.result_files import record_folder
+from thinwire.train.record_check import SoundRecord
+from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
+from thinwire.train.reuse import Sources, difference, difference_of_options
 
 
 def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:
@@ -51,15 +56,23 @@ def collect_cells(
 
     If the records are archived, files of their plug-ins may have been edited since they were made.
     """
-    reader, rows, records = Reader(results, wanted, archived), Rows(), dict[str, str]()
+    needed = {record_folder(results, cell) for cell in wanted}
+    refused: dict[str, list[str]] = {}
     # A suite has its own order, whichever part of it was chosen.
     places = {record_folder(results, cell): place for place, cell in enumerate(grid)}
-    last = len(places)
-    in_order = sorted(reader.cells, key=lambda cell: places.get(record_folder(results, cell), last))
-    for sound in reader.read(in_order):
-        rows.add(sound)
-        path = record_folder(results, sound.cell) / record.RUN
-        records[str(path.relative_to(results))] = str(sound.run.sha256)
+    found = {record_folder(results, cell): cell for cell in (*wanted, *_others(results, needed, refused))}
+    sources_of = None if archived else sources_of_many()
+    rows, records = Rows(), dict[str, str]()
+    for folder in sorted(found, key=lambda folder: places.get(folder, len(places))):
+        try:
+            made = sound(results, found[folder], sources_of)
+        except UserError as error:
+            if folder in needed:
+                raise
+            refused[f"of suite {found[folder].suite}"].append(str(error))
+            continue
+        rows.add(made)
+        records[str((folder / RUN).relative_to(results))] = str(made.run.sha256)
     write_text(results / SUMMARY, rows.summary())
     for name, table in ((CURVES, rows.curves()), (TRAFFIC, rows.traffic())):
         with aside(results / name) as scratch:
@@ -67,7 +80,60 @@ def collect_cells(
     # The records are in the order of the rows of `summary.csv`.
     content = {"files": digests.of_files(results, (SUMMARY, CURVES, TRAFFIC)), "records": records}
     digests.write_json(results / COLLECTED, content)
-    return reader.left_out()
+    return [
+        f"left out of {SUMMARY}: {len(why)} record{'' if len(why) == 1 else 's'} {which}; the first: {why[0]}"
+        for which, why in refused.items()
+        if why
+    ]
+
+
+def _others(results: Path, needed: Collection[Path], refused: dict[str, list[str]]) -> Iterator[Cell]:
+    """The cells that are not needed and have a record, so that `summary.csv` keeps it.
+
+    This adds to `refused`, by what records are of, why they are left out.
+    """
+    runs = runs_folder(results)
+    left = set(folders_of_records(results)) - set(needed)
+    # Records of trials belong to their tuning.
+    left = {folder for folder in left if not folder.is_relative_to(runs / PREFIX)}
+    for suite in suite_names():
+        own = {folder for folder in left if folder.is_relative_to(runs / suite)}
+        if not own:
+            continue
+        reasons = refused[f"of suite {suite}"] = []
+        try:
+            grid = {record_folder(results, cell): cell for cell in cells(suite)}
+        except UserError as error:
+            left -= own
+            reasons += [str(error)] * len(own)
+            continue
+        left -= own & grid.keys()
+        yield from (cell for folder, cell in grid.items() if folder in own)
+    if left:
+        reasons = [f"{folder}: delete it, or restore its suite" for folder in sorted(left)]
+        refused["without a cell in any suite of config/"] = reasons
+
+
+def sound(results: Path, cell: Cell, sources_of: Sources | None = None) -> SoundRecord:
+    """The record of a cell of a suite as it is now.
+
+    Without `sources_of`, files of its plug-ins may have been edited since: an edit that changes results
+    raises the version of the rules.
+
+    Raises:
+        UserError: it is missing, damaged, changed, out of date or breaks an invariant, and what to do.
+    """
+    folder = record_folder(results, cell)
+    again = advice
+    try:
+        run = read_sound(folder / RUN)
+        reason = difference(run, cell, sources_of) if sources_of else difference_of_options(run, cell)
+        if reason:
+            raise digests.Damaged(f"{folder / RUN} was made with {reason}")
+        again = advice_by_hand
+        return SoundRecord(cell, run, *require_invariants(folder, run, cell))
+    except digests.Damaged as error:
+        raise UserError(f"{error}: {again(cell, results)}") from None
 
 
 def collected_suites(results: Path) -> list[str]:
@@ -79,7 +145,6 @@ def collected_suites(results: Path) -> list[str]:
     path = results / SUMMARY
     if not path.exists():
         return []
-    _require_as_collected(path, "SUITE")
     with _reading(path, "SUITE"):
         suites = pd.read_csv(path, usecols=["suite"], dtype=str, keep_default_na=False).suite
     return [*dict.fromkeys(suites)]
@@ -109,7 +174,7 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     """
     path = results / SUMMARY
     with _reading(path, suite):
-        runs = _runs(path, suite)
+        runs = _runs(path)
         runs = runs[runs["suite"] == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
@@ -121,9 +186,8 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     return with_engine_names(runs, task_of_runs(runs))
 
 
-def _runs(path: Path, suite: str) -> pd.DataFrame:
+def _runs(path: Path) -> pd.DataFrame:
     """All rows of `summary.csv`."""
-    _require_as_collected(path, suite)
     texts = dict.fromkeys(
         ("suite", "dataset", "model", "method", "kind", "cluster", "status", "reason", "no_time_because"),
         "string",
@@ -148,25 +212,12 @@ _ENGINE_NAMES = {
 
 
 def read_curves(results: Path, suite: str, task: LearningTask) -> pd.DataFrame:
-    """The rows of a suite in `curves.parquet`, with neutral names of the score.
-
-    Args:
-        results: the folder of results.
-        suite: its name.
-        task: what the suite learns.
-
-    Raises:
-        UserError: the file is missing, or was changed since it was collected.
-    """
+    """The rows of a suite in `curves.parquet`, with neutral names of the score; errors as in `load`."""
     return with_engine_names(_rows_of(suite, results / CURVES), task)
 
 
 def read_traffic(results: Path, suite: str) -> pd.DataFrame:
-    """The rows of a suite in `traffic.parquet`.
-
-    Raises:
-        UserError: the file is missing, or was changed since it was collected.
-    """
+    """The rows of a suite in `traffic.parquet`; errors as in `load`."""
     return _rows_of(suite, results / TRAFFIC)
 
 
@@ -203,46 +254,35 @@ def load(results: str | Path = DEFAULT_RESULTS) -> Tidy:
     Raises:
         UserError: a file is missing, or was changed since it was collected.
     """
-    folder, suite = Path(results), "SUITE"
-    with _reading(folder / SUMMARY, suite):
-        runs = _runs(folder / SUMMARY, suite)
-    return Tidy(runs, *(_rows(folder / name, suite) for name in (CURVES, TRAFFIC)))
+    tables = []
+    for name, read in ((SUMMARY, _runs), (CURVES, pd.read_parquet), (TRAFFIC, pd.read_parquet)):
+        path = Path(results) / name
+        with _reading(path, "SUITE"):
+            tables.append(read(path))
+    return Tidy(*tables)
 
 
 def _rows_of(suite: str, path: Path) -> pd.DataFrame:
-    rows = _rows(path, suite)
     with _reading(path, suite):
+        rows = pd.read_parquet(path)
         return rows[rows["suite"] == suite]
-
-
-def _rows(path: Path, suite: str) -> pd.DataFrame:
-    _require_as_collected(path, suite)
-    with _reading(path, suite):
-        return pd.read_parquet(path)
 
 
 @contextmanager
 def _reading(path: Path, suite: str) -> Iterator[None]:
-    """Turn what pandas says about a file that is no table of ours into one sentence."""
-    try:
-        yield
-    except (ValueError, OSError, KeyError) as error:
-        again = _collect(suite, path.parent)
-        raise UserError(
-            f"{path} cannot be read ({' '.join(str(error).split())}): run {again} (or the pipeline) first"
-        ) from None
-
-
-def _require_as_collected(path: Path, suite: str) -> None:
-    """Refuse a file that the last `collect` did not write, or that was changed since."""
+    """Refuse in one sentence a file that `collect` did not write, that was changed, or is no such table."""
     try:
         found = digests.of_file(path)
-        collected = digests.read_json(path.with_name(COLLECTED))
-        if not isinstance(files := collected.get("files"), dict) or files.get(path.name) != found:
+        files = digests.read_json(path.with_name(COLLECTED)).get("files")
+        if not isinstance(files, dict) or files.get(path.name) != found:
             raise digests.Damaged(f"{path} is not as it was collected (its SHA-256 differs)")
+        yield
+        return
     except digests.Damaged as error:
-        again = _collect(suite, path.parent)
-        raise UserError(f"{error}: run {again} (or the pipeline) first") from None
+        why = str(error)
+    except (ValueError, OSError, KeyError) as error:
+        why = f"{path} cannot be read ({' '.join(str(error).split())})"
+    raise UserError(f"{why}: run {_collect(suite, path.parent)} (or the pipeline) first") from None
 
 
 def _collect(suite: str, results: Path) -> str:

@@ -14,7 +14,7 @@ from thinwire.config.suite import load
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.records.record import Record
 from thinwire.records.result import BYTES, Result, Seconds
-from thinwire.report.rows.sound_records import SoundRecord
+from thinwire.train.record_check import SoundRecord
 
 # Settings of NCCL that decide how fast it is, and whether bits repeat.
 _NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")

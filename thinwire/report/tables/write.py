@@ -1,6 +1,6 @@
-"""Writing the tables of a suite, with the notes below them."""
+"""The summary of a suite in all formats, the table of all ledgers, and the notes below both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -8,12 +8,20 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER, LearningTask
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import TARGET_OF_BASELINE
+from thinwire.report.rows.quantities import (
+    TARGET_OF_BASELINE,
+    TRAFFIC,
+    WITH_PREPARATION,
+    WITH_SHARE,
+    bytes_column,
+    reduction_column,
+    runs_to_break_even,
+)
+from thinwire.report.tables import numbers
 from thinwire.report.tables.about import DIVERGENCE, About, has_partition
 from thinwire.report.tables.blocks import Block, blocks
-from thinwire.report.tables.formats import latex, markdown, typst
+from thinwire.report.tables.formats import escaped_markdown, latex, markdown, typst
 from thinwire.report.tables.numbers import Mark
-from thinwire.report.tables.traffic import traffic
 
 _ALWAYS = (
     "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "
@@ -118,3 +126,90 @@ def summary(table: pd.DataFrame, about: About) -> dict[str, str]:
     shown = blocks(table, about)
     below = notes(table, shown, about)
     return {end: form(about.title, about.subset, shown, below) for end, form in _FORMATS.items()}
+
+
+_LEDGERS = (
+    "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "
+    "the workers. Less: the reduction of bytes against {baseline}, on as many workers and nodes. Push, pull "
+    "and total are payload. Wire is what a worker sends over the network, by the formula for a ring, a chain "
+    "or a server; mean over the workers. Busiest link is the most that one worker sends, or receives; a "
+    "parameter server's link carries the traffic of all workers."
+)
+_BETWEEN_NODES = "Between nodes: the part of wire that leaves the worker's node."
+_LEDGER_PREPARED = (
+    "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
+    "one process. A preparation is made once for each model, data set and seed. Of the reductions, only "
+    "{column} counts its bytes. Breaks even: how many runs must share one preparation, so that together they "
+    "send no more than as many runs of {baseline}; empty if no number would do. Used by: how many runs of "
+    "the table that are done use one preparation. With preparation, per run: the payload of a run and its "
+    "share of the preparation, which these runs divide evenly."
+)
+_LEDGER_PREPARED_FROM = (
+    "Prepared from: the method uses the preparation that was made for this seed or data set, and not one for "
+    "its own."
+)
+_LEDGER_EPOCHS = (
+    "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
+    "the number that the trained epochs stand for."
+)
+_TIMED = (
+    "Training: seconds on the clock of the slowest worker, without evaluation; mean ± standard deviation "
+    "over the runs."
+)
+
+
+def traffic(table: pd.DataFrame, about: About) -> str:
+    """The table of all ledgers in Markdown, with the meaning of its columns.
+
+    Args:
+        table: from `summarise`.
+        about: what to say about the suite.
+    """
+    rows = [row for _, row in table.iterrows()]
+    several_nodes = (table.nodes > 1).any()
+    prepared, timed = table.preparation_bytes.notna().any(), table.train_seconds.notna().any()
+    # Do methods differ in the epochs that they train, or that these stand for?
+    own_epochs = table.epochs.nunique() > 1 or table.virtual_epochs.notna().any()
+    shown: dict[str, Iterable[object]] = {
+        "data set": map(escaped_markdown, table.dataset),
+        "model": map(escaped_markdown, table.model),
+        "workers": map(numbers.workers, rows),
+        "method": map(escaped_markdown, table.method),
+    }
+    if own_epochs:
+        shown["epochs"] = map(numbers.epochs, rows)
+    if about.recipes:
+        shown["recipe"] = [about.recipes.get(method, "") for method in table.method]
+    if about.prepared_from:
+        shown["prepared from"] = [about.prepared_from.get(method, "") for method in table.method]
+    shown["payload, MB"] = map(numbers.megabytes, table.total_bytes)
+    if prepared:
+        shown["prepared, MB"] = map(numbers.megabytes, table.preparation_bytes)
+        shown["prepared, s"] = map(numbers.whole_seconds, table.preparation_seconds)
+        shown["breaks even, runs"] = map(numbers.ratio, runs_to_break_even(table, about.baseline))
+        shown["used by, runs"] = map(numbers.runs_that_share, rows)
+        shown["with preparation, per run, MB"] = map(numbers.megabytes, table[bytes_column(WITH_SHARE)])
+    absent = {"between nodes": not several_nodes, WITH_PREPARATION: not prepared}
+    for name in TRAFFIC:
+        if not absent.get(name):
+            shown[f"{name} less, %"] = map(numbers.percent, table[reduction_column(name)])
+    if timed:
+        shown["training, s"] = map(numbers.training, rows)
+    shown["how"] = table.kind
+    text = pd.DataFrame({name: list(values) for name, values in shown.items()})
+    chosen = {
+        _LEDGERS.format(baseline=about.baseline): True,
+        _BETWEEN_NODES: several_nodes,
+        _LEDGER_EPOCHS: own_epochs,
+        about.recipes_note: about.recipes_note,
+        _LEDGER_PREPARED.format(column=f"{WITH_PREPARATION} less, %", baseline=about.baseline): prepared,
+        _LEDGER_PREPARED_FROM: about.prepared_from,
+        _TIMED: timed,
+    }
+    parts = [
+        f"# Traffic. {escaped_markdown(about.title)}",
+        *([escaped_markdown(about.subset)] if about.subset else []),
+        text.to_markdown(index=False, disable_numparse=True),
+        "\n".join(f"- {escaped_markdown(note)}" for note, wanted in chosen.items() if wanted),
+    ]
+    return "\n\n".join(parts) + "\n"
