@@ -1,18 +1,19 @@
 """Bad input to a command is answered with one sentence that says what is wrong and where, and exit code 2."""
 
 import sys
+from argparse import Namespace
 from importlib import import_module
 
 import pytest
 import yaml
 
 from tests.bad_input.suites import changed
-from tests.commands import python
-from tests.workflow.conftest import Project
+from tests.commands import thinwire
 from thinwire import plugins
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.cli import main as command_line
+from thinwire.cli.inspect import list_main
 from thinwire.config import suite
 from thinwire.data.lay_out import lay_out
 from thinwire.train.result_files import data_folder
@@ -76,6 +77,7 @@ def test_every_command_that_is_understood_is_a_function():
         ("data nothing", ("no dataset 'nothing'", "digits")),
         ("data digits --from nowhere", ("--from nowhere", "no such folder")),
         ("data digits --results {file}", ("cannot be written", "/file")),
+        ("run demo digits/cnn/ssgd/w4/seed0 --results {nowhere}", ("no data set", "`thinwire data digits")),
         ("run demo digits/cnn/ssgd/w4/seed0 --results {file}/x", ("cannot be written", "/file")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -128,38 +130,24 @@ def laid_out(tmp_path_factory):
     return folder
 
 
-# ---- In a process of its own: damaged plug-ins, and a run.
+def test_a_command_refuses_its_input_in_its_own_process():
+    done = thinwire("cells", "nothing")
+    sentence(done.returncode, done.stderr, ("no suite 'nothing'", "demo"))
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of the project that tests may damage."""
-    made = Project(tmp_path_factory.mktemp("project"))
-    made.write("methods/broken.py", '"""Broken."""\n\ndef (\n')
-    made.write("methods/empty.py", '"""Nothing in it."""\n')
-    return made.folder
-
-
-def call(project, *args):
-    """`thinwire ARGS` in the copy."""
-    return python("-m", "thinwire", *args, folder=project, COLUMNS="400")
-
-
-def test_list_shows_a_broken_method_and_the_others(project):
-    done = call(project, "list")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stdout + done.stderr
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "broken: methods/broken.py, line 3: SyntaxError" in rows["broken"]
-    assert "broken: methods/empty.py: it must define a class Method" in rows["empty"]
+def test_list_shows_a_broken_method_and_the_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(folders.VARIABLE, str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "400")
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods/broken.py").write_text('"""Broken."""\n\ndef (\n')
+    (tmp_path / "methods/empty.py").write_text('"""Nothing in it."""\n')
+    assert list_main(Namespace()) == 1
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert f"broken: {tmp_path}/methods/broken.py, line 3: SyntaxError" in rows["broken"]
+    assert f"broken: {tmp_path}/methods/empty.py: it must define a class Method" in rows["empty"]
     for name in ("ssgd", "top_k", "local_sgd", "cnn", "resnet", "digits", "fashion_mnist"):
         assert name in rows
         assert "broken" not in rows[name]
-
-
-def test_a_command_refuses_its_input_in_its_own_process(project):
-    done = call(project, "run", "demo", "digits/cnn/ssgd/w4/seed0")
-    sentence(done.returncode, done.stderr, ("no data set", "`thinwire data digits`"))
 
 
 def test_two_modules_have_one_name(tmp_path):

@@ -17,7 +17,7 @@ from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
 from thinwire.train.result_files import data_command
 
-PAGES = pages.pages()
+PAGES, PARSER = pages.pages(), parser()
 # A path in the text begins with one of these.
 FOLDERS = {name.split("/")[0] for name in pages.tracked() if "/" in name} - {"results"}
 
@@ -57,15 +57,15 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         if arguments is None or not arguments[0].islower():
             continue
         if arguments[0].startswith("--"):  # an option of every command, before its name
-            assert arguments[0] in parser()._option_string_actions, words
+            assert arguments[0] in PARSER._option_string_actions, words
             continue
-        command = parser()._subparsers._group_actions[0].choices[arguments[0]]
+        command = PARSER._subparsers._group_actions[0].choices[arguments[0]]
         if arguments[1:2] == ["--options"] or any(word.isupper() or word == "..." for word in arguments):
             continue  # a part of a command, or one with placeholders
         required = command._get_positional_actions() or any(action.required for action in command._actions)
         if len(arguments) == 1 and required:
             continue  # the name of a command in a sentence
-        arguments = parser().parse_args(arguments)
+        arguments = PARSER.parse_args(arguments)
         for name in getattr(arguments, "suites", [getattr(arguments, "suite", "demo")]):
             suite.load(name)
         if hasattr(arguments, "cell"):

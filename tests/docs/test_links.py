@@ -1,9 +1,10 @@
-"""Links between files, and into them, lead somewhere."""
+"""Links between files, and into them, lead somewhere; the site is built, and fetches nothing from outside."""
 
 import re
 
 import pytest
 
+from tests.commands import python, succeeded
 from tests.docs import pages
 from tests.unit.test_rooms import ROOMS
 from thinwire.plugins import ROOT
@@ -59,3 +60,38 @@ def test_the_page_of_the_architecture_names_files_and_rooms_that_are_there():
     assert [name for name in named if not (ROOT / name).exists()] == []
     rooms = re.findall(r'class="name">(\w+)', (ROOT / "docs/architecture.svg").read_text())
     assert sorted(rooms) == sorted(ROOMS)
+
+
+# What a browser fetches by itself when it shows a page; links (<a href>) wait for a click.
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?(?P<src>[^"'\s>]+)"""
+    r"""|<link\b[^>]*?\bhref=["']?(?P<href>[^"'\s>]+)"""
+    r"""|(?:url\(|@import\s+)["']?(?P<url>[^"')\s]+)""",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = ("mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+    succeeded(python("-m", *command, NO_MKDOCS_2_WARNING="1"))
+    return folder
+
+
+@pytest.mark.slow
+def test_pages_fetch_nothing_from_outside(site):
+    made = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert len(made) > 20
+    for page in made:
+        for match in FETCHED.finditer(page.read_text()):
+            address = match["src"] or match["href"] or match["url"]
+            assert not re.match(r"(https?:)?//", address), f"{page.name}: {address}"
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_site(site):
+    for path in ROOT.glob("docs/**/*.md"):
+        assert (site / path.relative_to(ROOT / "docs").with_suffix(".html")).is_file(), path
+    for name in ("rules", "contributing", "suites", "changes"):
+        assert (site / f"{name}.html").is_file(), name

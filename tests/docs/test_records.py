@@ -5,14 +5,14 @@ The commands of docs/questions.md succeed, and print what the page quotes, with 
 
 import argparse
 import re
+import runpy
 import shlex
 import sys
 
 import pytest
 
-from benchmarks import questions_page, record, update_docs
-from tests import project
-from tests.commands import python, succeeded
+from benchmarks import questions, record, update_docs
+from tests import processes, project
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli import prepare, trace
@@ -51,11 +51,14 @@ def test_no_other_page_shows_what_a_benchmark_printed():
             assert language or content in quoted or "target <=" not in content, pages.name(path)
 
 
+def _load_benchmarks():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    for name in BENCHMARKS:
+        runpy.run_path(str(ROOT / f"benchmarks/{name}.py"))
+
+
 def test_every_benchmark_can_be_loaded():
-    load = (
-        "import runpy, sys; sys.path.insert(0, 'benchmarks'); [runpy.run_path(path) for path in sys.argv[1:]]"
-    )
-    succeeded(python("-c", load, *(f"benchmarks/{name}.py" for name in BENCHMARKS)))
+    processes.apart(_load_benchmarks)
 
 
 def test_a_record_says_where_and_what_and_names_no_host(tmp_path, monkeypatch, capsys):
@@ -114,7 +117,7 @@ def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys
     assert capsys.readouterr().out == printed
 
 
-BLOCKS = questions_page.blocks_of_commands()
+BLOCKS = questions.blocks_of_commands()
 # Methods that somebody has added print lines of their own.
 ADDED = set(plugins.find("method")) - set(project.METHODS)
 
@@ -123,7 +126,7 @@ ADDED = set(plugins.find("method")) - set(project.METHODS)
 def printed(tmp_path_factory):
     """What each block of commands prints, one after the other in one folder, with its exit status."""
     folder = tmp_path_factory.mktemp("questions").resolve()
-    return {commands: questions_page.run(commands, folder) for commands in BLOCKS}
+    return {commands: questions.run(commands, folder) for commands in BLOCKS}
 
 
 def words(text):
@@ -141,9 +144,9 @@ def test_commands_print_what_is_quoted(printed, commands):
 
 
 def test_a_question_quotes_what_its_commands_print():
-    questions = re.split(r"^## ", questions_page.PAGE.read_text(), flags=re.MULTILINE)[1:]
-    assert len(questions) >= 6
-    for question in questions:
-        title, _, answer = question.partition("\n")
+    asked = re.split(r"^## ", questions.PAGE.read_text(), flags=re.MULTILINE)[1:]
+    assert len(asked) >= 6
+    for each in asked:
+        title, _, answer = each.partition("\n")
         assert title.endswith("?"), title
         assert answer.count("```sh\n") >= answer.count("<!-- printed, in the newest record of questions -->")

@@ -35,9 +35,7 @@ from tests.reference import (
     ssgd,
     top_k,
 )
-from tests.reference.adamw import AdamW
-from tests.reference.lars import Lars
-from tests.reference.muon import Muon
+from tests.reference.optimizers import AdamW, Lars, Muon
 from thinwire.base import seeds
 from thinwire.data.batches import Batches
 

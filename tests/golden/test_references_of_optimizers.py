@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.reference.adamw import AdamW
+from tests.reference.optimizers import AdamW
 from tests.reference.sgd import Optimizer
 
 SHAPES = [(3, 4), (5,), (2, 3, 2, 2)]

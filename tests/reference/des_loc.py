@@ -14,8 +14,7 @@ divides the mean u by Adam's epsilon. The weight then jumps by up to lr u / 1e-8
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .adamw import AdamW
-from .muon import Muon
+from .optimizers import AdamW, Muon
 from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .adamw import EPSILON
+from .optimizers import EPSILON
 from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 from .sign_sgd import as_row, as_tensors, sign
 

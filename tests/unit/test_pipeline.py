@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from snakemake.io import report
 
-from tests import commands
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.config.configuration import Configuration
@@ -307,18 +306,3 @@ def test_the_paper_is_made_where_no_cell_of_the_demo_is_missing(config, there):
     given = chosen(config)
     grid = read(given.suites, with_options=False, subset=given.subset)
     assert outputs.paper(grid) == ["results/paper.pdf"] * there
-
-
-def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
-    """Every call of snakemake plans, and so does every job on Slurm."""
-    program = (
-        "import atexit, sys\n"
-        "from snakemake.cli import main\n"
-        "atexit.register(lambda: print(*sorted(sys.modules)))\n"
-        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'Snakefile')!r}])\n"
-    )
-    planned = commands.succeeded(commands.python("-c", program, folder=tmp_path, path=plugins.ROOT))
-    assert f"{len(DEMO)} cells: {len(DEMO)} missing" in planned.stderr
-    loaded = set(planned.stdout.split())
-    assert "thinwire.pipeline.outputs" in loaded
-    assert not loaded & {"torch", "scipy", "statsmodels", "matplotlib", "seaborn", "typst", "wandb"}

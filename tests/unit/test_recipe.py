@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from tests import small
-from tests.reference.lars import Lars as Reference
+from tests.reference.optimizers import Lars as Reference
 from thinwire.api.run import initial_model
 from thinwire.base import seeds
 from thinwire.optim.optimizers import Lars

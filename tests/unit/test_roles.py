@@ -13,42 +13,42 @@ from thinwire.trace.recorder import RecordedCall
 from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror
 
+slow = pytest.mark.slow
 # Without decisions that follow from the loss, which is another one among all workers.
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}
 
 
+@pytest.mark.parametrize("cluster", [Cluster(4), Cluster(6, 3), pytest.param(Cluster(8, 2), marks=slow)])
 @pytest.mark.parametrize("name", project.METHODS)
-def test_every_worker_calls_what_the_worker_of_its_role_calls(name):
+def test_every_worker_calls_what_the_worker_of_its_role_calls(name, cluster):
     """The schedule that was derived is the recorded one, to the byte unless sizes are ragged."""
     method = plugins.get("method", name).load()
     short = method.short | FIXED.get(name, {})
     config = resolve(method, short)
-    for cluster in (Cluster(4), Cluster(6, 3), Cluster(8, 2)):
-        model, recipe = small.model_for(method, **short), small.recipe_for(method)
-        task = small.task(cluster.workers, cluster.nodes, build_model=model, **recipe)
-        if small.skip(task, method, **short) is not None:
-            continue
-        together = small.trainer(task, method, **short)
-        recorders = record_spans(together)
-        together.train()
-        prepared = together.workers[0].method.prepared
-        found = {}
+    model, recipe = small.model_for(method, **short), small.recipe_for(method)
+    task = small.task(cluster.workers, cluster.nodes, build_model=model, **recipe)
+    if (reason := small.skip(task, method, **short)) is not None:
+        pytest.skip(reason)
+    together = small.trainer(task, method, **short)
+    recorders = record_spans(together)
+    together.train()
+    found = {}
 
-        def calls_of(worker, task=task, prepared=prepared, found=found):
-            trainer = MirroredTrainer(task, method, config, Mirror(task.cluster.workers, worker))
-            trainer.setup(prepared)
-            (recorder,) = record_spans(trainer)
-            trainer.train()
-            found[worker] = recorder.calls
-            return recorder.calls
+    def calls_of(worker):
+        trainer = MirroredTrainer(task, method, config, Mirror(cluster.workers, worker))
+        trainer.setup(together.workers[0].method.prepared)
+        (recorder,) = record_spans(trainer)
+        trainer.train()
+        found[worker] = recorder.calls
+        return recorder.calls
 
-        divided = roles(cluster, calls_of)
-        assert sorted(worker for role in divided for worker in role.workers) == list(range(cluster.workers))
-        for role in divided:
-            for worker in role.workers:
-                recorded, derived = recorders[worker].calls, found[role.worker]
-                assert alike(worker, recorded, role.worker, derived), worker
-                assert [*map(bytes_of, recorded)] == [*map(bytes_of, derived)], worker
+    divided = roles(cluster, calls_of)
+    assert sorted(worker for role in divided for worker in role.workers) == list(range(cluster.workers))
+    for role in divided:
+        for worker in role.workers:
+            recorded, derived = recorders[worker].calls, found[role.worker]
+            assert alike(worker, recorded, role.worker, derived), worker
+            assert [*map(bytes_of, recorded)] == [*map(bytes_of, derived)], worker
 
 
 def bytes_of(call):

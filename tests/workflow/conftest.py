@@ -158,10 +158,10 @@ class Project:
         answer = succeeded(self.snakemake("-n", "--quiet", "host", suite=suite))
         return "output: results/runs/" in answer.stdout + answer.stderr
 
-    def trained(self, suite: str = "tiny") -> list[str]:
+    def trained(self, suite: str = "tiny", *options: str) -> list[str]:
         """The methods that the pipeline has trained now; the other records are those of earlier runs."""
         before = self.records(suite)
-        succeeded(self.snakemake(suite=suite))
+        succeeded(self.snakemake(*options, suite=suite))
         made = (path for path, content in self.records(suite).items() if content != before.get(path))
         return sorted(path.partition("/")[0] for path in made)
 

@@ -95,7 +95,6 @@ def cells_main(arguments: Namespace) -> int:
 
 
 def schema_main(arguments: Namespace) -> int:
-    """Print the JSON schema of a kind of files."""
     print(json_schema(arguments.kind), end="")
     return 0
 

@@ -18,7 +18,6 @@ from thinwire.config import grid_subset
 
 
 def collect_main(arguments: Namespace) -> int:
-    """Collect the records of runs into tidy files."""
     from thinwire.report.rows.collect import collect
 
     subset = grid_subset.of_words(arguments.only)
@@ -28,7 +27,6 @@ def collect_main(arguments: Namespace) -> int:
 
 
 def report_main(arguments: Namespace) -> int:
-    """Make tables and figures from tidy files."""
     from thinwire.report.report import report
 
     for sentence in report(arguments.suite, arguments.results):
@@ -37,7 +35,6 @@ def report_main(arguments: Namespace) -> int:
 
 
 def page_main(arguments: Namespace) -> int:
-    """Write the page of results."""
     from thinwire.publish.page.page import write
 
     print(f"open: {write(arguments.results)}")
@@ -45,7 +42,6 @@ def page_main(arguments: Namespace) -> int:
 
 
 def paper_main(arguments: Namespace) -> int:
-    """Make the paper from the collected files."""
     from thinwire.publish.paper.paper import paper
 
     print(paper(arguments.results))
@@ -65,7 +61,6 @@ def claims_main(arguments: Namespace) -> int:
 
 
 def cite_main(arguments: Namespace) -> int:
-    """Print BibTeX of the methods, data sets and models of a suite."""
     from thinwire.publish.references import bibtex
 
     print(bibtex(arguments.suite))
@@ -101,7 +96,6 @@ def wandb_report_main(arguments: Namespace) -> int:
 
 
 def rebuild_main(arguments: Namespace) -> int:
-    """Make tables, figures, page and paper of the committed results again."""
     from thinwire.audit.archive import rebuild
 
     for sentence in rebuild(arguments.folder, len(os.sched_getaffinity(0))):
@@ -111,7 +105,6 @@ def rebuild_main(arguments: Namespace) -> int:
 
 
 def archive_main(arguments: Namespace) -> int:
-    """Add the records of suites to the results that are committed."""
     from thinwire.audit.archive import archive
 
     archive(arguments.suites, arguments.results, arguments.into)
@@ -131,7 +124,6 @@ def compare_main(arguments: Namespace) -> int:
 
 
 def verify_main(arguments: Namespace) -> int:
-    """Check a folder of results, and print what is wrong."""
     from thinwire.audit import archive
     from thinwire.audit.verify import verify
 

@@ -98,7 +98,6 @@ def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
 
 
 def _names(listed: object) -> list[str]:
-    """Names between commas, each once."""
     return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
 
 
@@ -155,11 +154,9 @@ class Grid:
         return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:
-        """The labels of a suite's methods."""
         return _unique([cell.method.label for cell in self.cells_of(suite)])
 
     def cells_of(self, suite: str) -> list[Cell]:
-        """The cells of a suite."""
         return [cell for cell in self._every if cell.suite == suite]
 
     def gpus_here(self) -> int:
@@ -230,7 +227,6 @@ def _shapes(cells: Iterable[Cell], size_of: Callable[[Cell], str]) -> list[Shape
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
-    """The data sets by label."""
     found = {cell.dataset: cell.data for cell in every}
     for cell in every:
         if cell.data != found[cell.dataset]:

@@ -40,7 +40,6 @@ def plugin_digest(kind: str, name: str) -> str:
 
 @cache
 def method_prepares(name: str) -> bool:
-    """Does this method prepare something before its runs?"""
     return plugins.get("method", name).defines("prepare")
 
 

@@ -58,27 +58,22 @@ class Simulation:
 
     @property
     def over_workers(self) -> bool:
-        """Are there several numbers of workers?"""
         return len(self.workers) > 1
 
     @property
     def data(self) -> list[str]:
-        """The data sets, laid out."""
         return list(dict.fromkeys(map(inputs.manifest, self.cells)))
 
     @property
     def sources(self) -> list[str]:
-        """The files of the methods and models."""
         return inputs.files_of_block(self.cells)
 
     @property
     def prepared(self) -> list[str]:
-        """What the methods have prepared."""
         return inputs.prepared_for_block(self.cells)
 
     @property
     def described(self) -> list[str]:
-        """The files of the clusters."""
         named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
         return [inputs.path_in_rules(path) for path in named]
 
@@ -138,7 +133,6 @@ def paper(grid: Grid) -> list[str]:
 
 
 def paper_sources() -> list[str]:
-    """The text of the paper and its list of values."""
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
@@ -163,7 +157,6 @@ def claims() -> list[str]:
 
 
 def has_ladder(suite: str) -> bool:
-    """Has a suite the key `ladder`?"""
     return bool(load(suite).ladder)
 
 

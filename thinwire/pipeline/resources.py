@@ -70,7 +70,6 @@ def runs_at_once(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
 
 
 def nodes(cell: Cell) -> int:
-    """The nodes of a job."""
     return cell.nodes if cell.transport == "processes" else 1
 
 

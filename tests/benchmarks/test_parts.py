@@ -1,0 +1,158 @@
+"""Parts of benchmarks: what is counted instead of timed, all-reduce on two ranks, branches for GPUs."""
+
+import importlib
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from benchmarks import all_reduce
+from tests import processes, small
+from thinwire.codecs import select
+from thinwire.plugins import ROOT
+
+VIEWS = (
+    "view",
+    "slice",
+    "select.",
+    "t.",
+    "transpose",
+    "as_strided",
+    "unsqueeze",
+    "expand",
+    "detach",
+    "alias",
+)
+
+
+class Counted(TorchDispatchMode):
+    """Inside it, the operations on tensors are counted, and the entries that they read and write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = self.entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = str(function).removeprefix("aten.")
+        if not name.startswith(VIEWS):
+            # Of the tensor that an index selects from, no more is read than what is found.
+            read = () if name.startswith("index") else (args, kwargs)
+            tensors = [leaf for leaf in tree_leaves((read, result)) if isinstance(leaf, torch.Tensor)]
+            self.operations += 1
+            self.entries += sum(tensor.numel() for tensor in tensors)
+        return result
+
+
+def test_the_engine_does_no_more_on_tensors_than_a_loop_by_hand(monkeypatch):
+    """benchmarks/engine.py measures the seconds of both."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("engine")
+    monkeypatch.setattr(benchmark, "WORKERS", 4)
+    task = small.task(workers=4, epochs=9, evaluate_every_epochs=9)
+    engine, hand = benchmark.a_trainer(task), benchmark.HandWritten(task)
+    engine.train(until=2)
+    hand.train(2)
+    with Counted() as by_engine:
+        engine.train(until=4)
+    with Counted() as by_hand:
+        hand.train(2)
+    assert by_engine.operations <= 1.02 * by_hand.operations
+    assert by_engine.entries <= 1.02 * by_hand.entries
+
+
+@pytest.mark.parametrize(
+    ("name", "density", "passes"), [("exact", 0.01, 5.0), ("sampled", 0.001, 4.0), ("random", 0.001, 1.1)]
+)
+def test_a_selection_reads_a_long_row_a_few_times(name, density, passes):
+    """benchmarks/codecs.py measures the seconds of a pass."""
+    numel = 1_000_000
+    row = torch.randn(numel, generator=torch.Generator().manual_seed(1))
+    with Counted() as counted:
+        select.SELECT[name]([row], [int(density * numel)], torch.Generator().manual_seed(1))
+    assert counted.entries <= passes * numel
+
+
+LINE = re.compile(r" *([\d,]+) bytes: +([\d.]+) ms, +([\d.]+) GB/s")
+
+
+def _rank(number: int) -> str:
+    """What this rank prints, with the variables that srun would set, at sizes that take no minute."""
+    step = {"SLURM_PROCID": str(number), "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": "localhost"}
+    os.environ.update(step)
+    sys.argv = ["all_reduce.py", "gloo"]
+    all_reduce.SIZES = (1024, 32768)
+    with redirect_stdout(StringIO()) as said:
+        all_reduce.main()
+    return said.getvalue()
+
+
+def test_of_all_reduce_the_first_rank_prints_a_line_for_each_size():
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda number: processes.apart(_rank, number), range(2))
+    assert second == ""
+    lines = [LINE.fullmatch(line) for line in first.splitlines()]
+    assert [line[1] for line in lines] == ["1,024", "32,768"]
+    for line in lines:
+        # On two ranks, a ring sends as many bytes as there are. Both numbers have three decimals.
+        size, milliseconds, rate = (float(number.replace(",", "")) for number in line.groups())
+        assert abs(rate - size / milliseconds / 1e6) < 0.0006 + 0.0006 * rate / milliseconds
+
+
+def part_apart(name: str) -> tuple[dict[str, Any], list[str]]:
+    """What a part has found, in a process that has the accelerator. It counts no memory, and no kernels."""
+    from tests import accelerator
+
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    part = importlib.import_module("gpu_parts.part")
+    found = part.Found()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        accelerator.install(monkeypatch)
+        for counter in ("empty_cache", "reset_peak_memory_stats"):
+            monkeypatch.setattr(torch.cuda, counter, lambda: None)
+        for counter in ("memory_allocated", "max_memory_allocated"):
+            monkeypatch.setattr(torch.cuda, counter, lambda: 0)
+        monkeypatch.setattr(torch.cuda, "memory_stats", lambda: {"allocation.all.allocated": 0})
+        module = importlib.import_module(f"gpu_parts.{name}")
+        module.part(part.Place(accelerator.DEVICE, small=True), found)
+    return found.figures, found.broken
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["augmentation", "equal_bits", "memory_of_workers", "replicas", "waits_of_methods"]
+)
+def test_a_part_takes_its_branches_for_gpus(name):
+    figures, broken = processes.apart(part_apart, name)
+    assert broken == []
+    assert figures
+    if name == "replicas":
+        # Only a GPU has graphs.
+        assert [way for way, made in figures.items() if isinstance(made, str)] == ["graph"]
+
+
+@pytest.mark.parametrize("left", [2**20, 2**30])
+def test_memory_is_filled_although_the_driver_gives_less_than_is_free(monkeypatch, left):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    full_memory = importlib.import_module("gpu_parts.full_memory")
+    part = importlib.import_module("gpu_parts.part")
+    kept, free = 64 * 2**20, [5 * 2**30 + 12345]
+
+    def take(size: int, **_: Any) -> int:
+        if size > free[0] - kept:
+            raise torch.OutOfMemoryError
+        free[0] -= size
+        return size
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0], 0))
+    monkeypatch.setattr(torch, "empty", take)
+    full_memory._fill(part.Place(torch.device("cuda", 0), small=False), left)
+    assert 0 <= free[0] - max(left, kept) < 2**21
