@@ -142,7 +142,7 @@ def test_every_method_goes_through_the_pipeline_and_all_that_is_made_verifies(ma
     assert pushed["mp2"] > pushed["wnn"] == 0
     written = [p for name in ("tables", "figures") for p in (made.folder / "results" / name).rglob("*.*")]
     before = {path: path.read_bytes() for path in written}
-    assert len(before) == 13
+    assert len(before) == 12
     assert made.python("thinwire", "report", "every").returncode == 0
     for path, content in before.items():
         assert path.read_bytes() == content, path.name
