@@ -14,7 +14,8 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import steps, style, times_map, trade_off
+from thinwire.report.figures import speed_ups, style, times_map
+from thinwire.report.figures.comparisons import write_trade_off
 from thinwire.report.report_files import fixed
 from thinwire.report.tables import numbers
 
@@ -30,7 +31,7 @@ COPIED = {
             (SUITE, report_files.PAIRED_DIFFERENCES),
             ("demo", report_files.against_bytes(CLASSIFICATION)),
             ("demo", report_files.over_epochs(CLASSIFICATION)),
-            ("demo", steps.SPEED_UP),
+            ("demo", speed_ups.SPEED_UP),
             ("claims/mp2_digits", report_files.against_bytes(CLASSIFICATION)),
         )
     },
@@ -59,7 +60,7 @@ def draw(folder: Path) -> None:
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
-        trade_off.write(CLASSIFICATION, committed_tables.summary(SUITE), drawn, baselines(load(SUITE)))
+        write_trade_off(CLASSIFICATION, committed_tables.summary(SUITE), drawn, baselines(load(SUITE)))
         shutil.copyfile(drawn / f"{report_files.TRADE_OFF}.png", folder / TRADE_OFF)
     for name, source in COPIED.items():
         shutil.copyfile(committed_tables.FOLDER / "figures" / source, folder / name)

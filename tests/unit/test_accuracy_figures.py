@@ -14,8 +14,8 @@ from thinwire.config.expand import cells
 from thinwire.pipeline import outputs
 from thinwire.report import report
 from thinwire.report.figures import scores
-from thinwire.report.figures.score_points import MOST_LINES, pareto
-from thinwire.report.report_files import FORMATS, of_runs
+from thinwire.report.figures.lines import MOST_LINES
+from thinwire.report.figures.scores import pareto
 
 EPOCHS, BYTES, TIME = (
     partial(write, CLASSIFICATION)
@@ -96,9 +96,9 @@ def test_runs_without_times_are_in_no_line_over_time(drawn):
 
 
 @ALL
-def test_no_curve_at_all_is_a_figure_that_says_so(drawn, write):
-    assert "No run that is done has" in drawn(write, curves()[:0]).texts[0].get_text()
-    assert "No run that is done has" in drawn(write, curves(status="failed")).texts[0].get_text()
+@pytest.mark.parametrize("frame", [curves()[:0], curves(status="failed")], ids=["none", "failed"])
+def test_no_curve_at_all_is_a_figure_that_says_so(drawn, write, frame):
+    assert "No run that is done has" in drawn(write, frame).texts[0].get_text()
 
 
 @ALL
@@ -179,17 +179,6 @@ def nothing():
         to_target=pd.DataFrame(),
         summary=full.summary[:0],
     )
-
-
-def test_the_same_frames_give_the_same_bytes(tmp_path):
-    for folder in ("a", "b"):
-        assert report.write_figures(everything(), tmp_path / folder, frames.BASELINES) == []
-    written = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert written == sorted(
-        f"{name}.{end}" for name in of_runs(CLASSIFICATION, 3, timed=True, repetitions=2) for end in FORMATS
-    )
-    for name in written:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
 def test_what_is_written_is_what_the_pipeline_expects(monkeypatch, tmp_path):

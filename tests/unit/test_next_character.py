@@ -18,7 +18,7 @@ from thinwire.data.batches import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
 from thinwire.report import report_files, tuning
-from thinwire.report.figures.score_points import pareto
+from thinwire.report.figures.scores import pareto
 from thinwire.report.rows import quantities
 from thinwire.report.rows.collect import with_engine_names
 from thinwire.report.rows.comparisons import comparisons

@@ -1,103 +1,25 @@
-"""No text of a figure covers another, with the longest labels that are allowed and with those of a suite."""
+"""Texts of figures fit and cover no other, with the longest labels that are allowed and those of a suite."""
 
-import itertools
-
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from matplotlib.path import Path
-from matplotlib.transforms import Affine2D
 
 from tests import frames, simulated
+from tests.unit.test_labels_of_figures import overlaps
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import LONGEST_LABEL
-from thinwire.report import report, simulated_tables
+from thinwire.report import simulated_tables
 from thinwire.report.figures import (
     comparisons,
-    lines,
-    looks,
     scores,
+    speed_ups,
     steps,
     style,
     times_map,
-    trade_off,
     traffic,
 )
-from thinwire.report.figures import rates as over_rates
-from thinwire.report.figures.lines import End, apart
+from thinwire.report.figures import lines as looks
+from thinwire.report.report_files import FORMATS
 from thinwire.report.rows import times
-
-
-def box(text):
-    anchor = text.get_transform().transform(text.get_position())
-    turned = text.get_rotation()
-    text.set_rotation(0)
-    extent = text.get_window_extent()
-    text.set_rotation(turned)
-    rectangle = Path.unit_rectangle().transformed(Affine2D().scale(extent.width, extent.height))
-    moved = rectangle.transformed(Affine2D().translate(extent.x0, extent.y0))
-    return moved.transformed(Affine2D().rotate_deg_around(*anchor, turned))
-
-
-def overlaps(found, pixels=0):
-    """The texts that cover each other by more than these pixels."""
-    made = [(text.get_text(), box(text)) for text in found]
-    extents = [shape.get_extents().padded(-pixels) for _, shape in made]
-    close = [
-        (one, other)
-        for one, other in itertools.combinations(range(len(made)), 2)
-        if extents[one].overlaps(extents[other])
-    ]
-    return [(made[a][0], made[b][0]) for a, b in close if made[a][1].intersects_path(made[b][1])]
-
-
-@pytest.fixture
-def axes():
-    style.use()
-    figure = plt.figure(figsize=(3.35, 3))
-    yield figure.add_axes((0.1, 0.1, 0.6, 0.6))
-    plt.close(figure)
-
-
-def ends(number, place=(0.5, 0.5)):
-    return [End(f"method_number_{i}", *place, "black") for i in range(number)]
-
-
-@pytest.mark.parametrize("place", [(0, 0), (0.5, 0.5), (1, 1)])
-def test_labels_of_lines_that_end_together_do_not_overlap(axes, place):
-    texts = lines.write_labels(axes, ends(12, place))
-    axes.figure.draw_without_rendering()
-    assert len(texts) == 12
-    assert overlaps(texts) == []
-
-
-def test_the_test_for_overlaps_finds_one(axes):
-    texts = [axes.text(0.5, 0.5, "one", rotation=45), axes.text(0.52, 0.5, "another", rotation=45)]
-    axes.figure.draw_without_rendering()
-    assert overlaps(texts) == [("one", "another")]
-
-
-def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes):
-    strong = [End(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
-    texts = lines.write_labels(axes, [*ends(40), *strong])
-    axes.figure.draw_without_rendering()
-    assert [text.get_text() for text in texts] == [end.label for end in strong]
-    assert overlaps(texts) == []
-
-
-@pytest.mark.parametrize(
-    ("places", "moved"),
-    [
-        ([0.0, 2.0, 5.0], [0, 2, 5]),
-        ([5.0, 5.0, 5.0], [4, 5, 6]),  # by as little as possible: the middle one stays
-        ([9.0, 10.0, 10.0], [8, 9, 10]),
-        ([0.0, 0.0], [0, 1]),
-        ([], []),
-    ],
-)
-def test_places_that_are_too_near_move_apart_between_their_ends(places, moved):
-    assert apart(places, 1, 10) == pytest.approx(moved)
-
 
 # Wide letters; the labels differ in the last one.
 LONGEST = {
@@ -111,7 +33,9 @@ OF_A_SUITE = {
     "cluster": ["ethernet_1g", "infiniband_100g_4gpus"],
     "dataset": ["fashion_mnist"],
 }
-LABELS = pytest.mark.parametrize("labels", [LONGEST, OF_A_SUITE], ids=["longest", "of_a_suite"])
+LABELS = pytest.mark.parametrize(
+    "labels", [LONGEST, pytest.param(OF_A_SUITE, marks=pytest.mark.slow)], ids=["longest", "of_a_suite"]
+)
 
 
 def baselines(labels):
@@ -182,32 +106,37 @@ def times_without_data(labels):
     return pd.DataFrame(rows)
 
 
+def of_runs(write, rows):
+    """What draws a figure of runs, whose rows are made of labels."""
+    return lambda l, f: write(CLASSIFICATION, rows(l), f, baselines(l))
+
+
+def of_frame(frame, *methods):
+    return lambda l: renamed(frame(), l, methods)
+
+
+def of_times(write, **places):
+    return lambda l, f: write(table_of_times(l, **places), f, baselines(l))
+
+
+VERDICTS = ("less", "alike", "unclear")
 DRAWN = {
-    "over_epochs": lambda l, f: scores.write_over_epochs(CLASSIFICATION, curves(l), f, baselines(l)),
-    "against_bytes": lambda l, f: scores.write_against_bytes(CLASSIFICATION, curves(l), f, baselines(l)),
-    "over_time": lambda l, f: scores.write_over_time(CLASSIFICATION, curves(l), f, baselines(l)),
-    "traffic": lambda l, f: traffic.write(renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)),
-    "paired_differences": lambda l, f: comparisons.write_paired_differences(
-        CLASSIFICATION, renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
+    "over_epochs": of_runs(scores.write_over_epochs, curves),
+    "against_bytes": of_runs(scores.write_against_bytes, curves),
+    "over_time": of_runs(scores.write_over_time, curves),
+    "traffic": lambda l, f: traffic.write_traffic(
+        renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)
     ),
-    "trade_off": lambda l, f: trade_off.write(
-        CLASSIFICATION,
-        renamed(frames.summary(), l, ["ssgd", "less", "alike", "unclear"]),
-        f,
-        baselines(l),
+    "paired_differences": of_runs(
+        comparisons.write_paired_differences, of_frame(frames.comparisons, *VERDICTS)
     ),
-    "performance_profile": lambda l, f: comparisons.write_performance_profile(
-        CLASSIFICATION, to_target(l), f, baselines(l)
-    ),
-    "step_breakdown": lambda l, f: steps.write_breakdown(table_of_times(l), f, baselines(l)),
-    "speed_up": lambda l, f: steps.write_speed_up(table_of_times(l), f, baselines(l)),
-    "over_workers": lambda l, f: steps.write_speed_up_over_workers(
-        table_of_times(l, (2, 4, 16)), f, baselines(l)
-    ),
-    "bandwidth": lambda l, f: over_rates.write_bandwidth(
-        table_of_times(l, rates=(0.1, 3, 100)), f, baselines(l)
-    ),
-    "ladder": lambda l, f: over_rates.write_ladder(times.ladder(table_of_times(l), l["methods"][:4]), f),
+    "trade_off": of_runs(comparisons.write_trade_off, of_frame(frames.summary, "ssgd", *VERDICTS)),
+    "performance_profile": of_runs(traffic.write_performance_profile, to_target),
+    "step_breakdown": of_times(steps.write_breakdown),
+    "speed_up": of_times(speed_ups.write_speed_up),
+    "over_workers": of_times(speed_ups.write_speed_up_over_workers, workers=(2, 4, 16)),
+    "bandwidth": of_times(speed_ups.write_bandwidth, rates=(0.1, 3, 100)),
+    "ladder": lambda l, f: steps.write_ladder(times.ladder(table_of_times(l), l["methods"][:4]), f),
     "hsgd_ratio": lambda l, f: simulated_tables.write_hsgd_ratio(ratios(), f),
     "map": lambda l, f: times_map.write_map(times_without_data(l), f),
 }
@@ -248,30 +177,23 @@ def test_the_legend_of_the_map_has_only_what_a_cell_has(draw):
 PRINTED = {"trade_off": 86 / 25.4, "map": 178 / 25.4}
 
 
-@pytest.mark.parametrize("name", PRINTED)
+@pytest.mark.parametrize("name", ["trade_off", pytest.param("map", marks=pytest.mark.slow)])
 def test_in_the_paper_no_letters_are_smaller_than_6_points(name, tmp_path, printed_points):
     style.use()
     DRAWN[name](OF_A_SUITE, tmp_path)
     assert printed_points(tmp_path / f"{name}.pdf", PRINTED[name]) >= 6
 
 
-# The figures of runs are in test_accuracy_figures.py.
-OTHERS = {
-    **{name: DRAWN[name] for name in ("ladder", "hsgd_ratio", "map")},
-    "simulated": lambda l, f: report.write_simulated_figures(
-        table_of_times(l, (2, 16), (0, 1, 10)), f, baselines(l), over_workers=True
-    ),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "name", [name if name == "traffic" else pytest.param(name, marks=pytest.mark.slow) for name in DRAWN]
+)
 def test_a_figure_has_the_same_bytes_every_time(name, tmp_path):
     small = OF_A_SUITE | {key: OF_A_SUITE[key][:1] for key in ("model", "cluster")}
     for folder in ("a", "b"):
-        OTHERS[name](small, tmp_path / folder)
-    first, again = ([p.read_bytes() for p in sorted((tmp_path / f).rglob("*.pdf"))] for f in "ab")
+        DRAWN[name](small, tmp_path / folder)
+    first, again = ([p.read_bytes() for p in sorted((tmp_path / f).rglob("*.*"))] for f in "ab")
     assert first == again
-    assert len(first) == (4 if name == "simulated" else 1)
+    assert len(first) == len(FORMATS)
 
 
 def test_a_label_has_the_colour_of_the_known_one_that_it_begins_with():

@@ -14,10 +14,10 @@ from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.report import report_files, track
-from thinwire.report.figures import rates, scores, steps, style, trade_off
-from thinwire.report.figures import traffic as traffic_figure
-from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
-from thinwire.report.figures.score_points import heading
+from thinwire.report.figures import scores, speed_ups, steps, style
+from thinwire.report.figures.comparisons import write_paired_differences, write_trade_off
+from thinwire.report.figures.style import heading
+from thinwire.report.figures.traffic import write_performance_profile, write_traffic
 from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
 from thinwire.report.rows.quantities import BLOCK, CELL, steps_to_target, untrained
@@ -57,9 +57,9 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
         report_files.over_epochs(task): (partial(scores.write_over_epochs, task), frames.curves),
         report_files.against_bytes(task): (partial(scores.write_against_bytes, task), frames.curves),
         report_files.over_time(task): (partial(scores.write_over_time, task), frames.curves),
-        report_files.TRAFFIC_FIGURE: (traffic_figure.write, frames.traffic),
+        report_files.TRAFFIC_FIGURE: (write_traffic, frames.traffic),
         report_files.PAIRED_DIFFERENCES: (partial(write_paired_differences, task), frames.comparisons),
-        report_files.TRADE_OFF: (partial(trade_off.write, task), frames.summary),
+        report_files.TRADE_OFF: (partial(write_trade_off, task), frames.summary),
         report_files.PROFILE: (partial(write_performance_profile, task), frames.to_target),
     }
     cells = len(frames.runs[CELL].drop_duplicates())
@@ -131,12 +131,12 @@ def write_simulated_figures(
     table = table.replace([math.inf, -math.inf], math.nan)
     first = headline(table)
     steps.write_breakdown(first[first.kind == "simulated"], folder, baselines)
-    steps.write_speed_up(first, folder, baselines)
+    speed_ups.write_speed_up(first, folder, baselines)
     simulated = table[table.kind == "simulated"]
     if over_workers or simulated.workers.nunique() > 1:
-        steps.write_speed_up_over_workers(simulated[simulated.own_rate], folder, baselines)
+        speed_ups.write_speed_up_over_workers(simulated[simulated.own_rate], folder, baselines)
     if over_rates or not simulated.own_rate.all():
-        rates.write_bandwidth(simulated[simulated.workers.isin(first.workers)], folder, baselines)
+        speed_ups.write_bandwidth(simulated[simulated.workers.isin(first.workers)], folder, baselines)
 
 
 def report(suite: str, results: Path) -> list[str]:
@@ -175,7 +175,7 @@ def report(suite: str, results: Path) -> list[str]:
     if settings.ladder:
         climbed = times.ladder(timed, settings.ladder)
         times.write_ladder(climbed, settings.title, folder)
-        rates.write_ladder(climbed, results / "figures" / suite)
+        steps.write_ladder(climbed, results / "figures" / suite)
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         asked = settings.simulate

@@ -1,26 +1,24 @@
-"""Figures of comparisons.
+"""Figures of differences in score to the baseline, in pairs of runs.
 
-`paired_differences` is a forest plot of the differences in score to the baseline, in pairs of runs.
-`performance_profile` shows in which share of cells a method needs few bytes to the target (Dolan and Moré,
-"Benchmarking optimization software with performance profiles", 2002).
+`paired_differences` is a forest plot of them, and `trade_off` shows them over the bytes that a method saves.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.markers import CARETDOWN
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
-from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
-from thinwire.report.figures.score_points import KINDS, cheap, heading
-from thinwire.report.figures.style import finish, grid, name_methods, say
-from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, with_minus
-from thinwire.report.rows.quantities import BLOCK, CELL
-from thinwire.report.rows.to_target import ratios
+from thinwire.report.figures.labels import Label, without_middle, wrapped, write_near
+from thinwire.report.figures.lines import look as look_of
+from thinwire.report.figures.style import finish, fix_layout, grid, heading, name_methods, say
+from thinwire.report.report_files import PAIRED_DIFFERENCES, TRADE_OFF, with_minus
+from thinwire.report.rows.quantities import BLOCK
 
 # With markers that differ in grey, too.
 _VERDICTS: dict[str, dict[str, Any]] = {
@@ -41,11 +39,7 @@ def write_paired_differences(
 ) -> None:
     """Draw the mean difference and its 95 % interval for each method, over the band of equivalence.
 
-    Args:
-        task: what the runs learn.
-        comparisons: one row for each cell, method and kind.
-        folder: for the figure.
-        baselines: labels of methods that are bold.
+    `comparisons` has a row for each cell, method and kind. `baselines` are bold.
     """
     if comparisons.empty:
         say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)
@@ -119,70 +113,108 @@ def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: st
             axes.plot([sign * limit], [place], marker=marker, markersize=4, color=colour, label="_cut")
 
 
-_LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
+_HEIGHT_INCHES = 2.4
+# Percent of bytes saved that have a tick. The axis is logarithmic in the bytes that are left.
+_TICKS = (-1900, -900, -400, -100, 0, 50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9)
+_AROUND = 0.1  # of an axis, on each side
+_LEAST_MARGINS_BELOW = 4.0  # that are seen below 0
+_MOST_LOSSES = 2.5  # that are seen below 0, in those that a quarter of the methods surpass
+_BAR: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55, "zorder": 2}
+_CUT: dict[str, Any] = {"markersize": 5, "label": "_cut", "zorder": 3}
 
 
-def write_performance_profile(
-    task: LearningTask, to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """Draw a line for each method, a panel for each kind that has enough cells.
+def panels_of_trade_off(summary: pd.DataFrame) -> list[pd.DataFrame]:
+    """For each data set and model, the rows on the most workers, with the column `saved` in percent.
 
-    Args:
-        task: what the runs learn.
-        to_target: one row for each cell, method, kind and target; a miss has infinitely many bytes.
-        folder: for the figure.
-        baselines: labels of methods with thick black lines.
+    It is about the bytes between nodes, or the payload if there is one node. One pair is no comparison, so a
+    difference without an interval is left out.
     """
-    kinds = list(to_target.kind.unique()) if len(to_target) else []
-    profiles = {kind: profile(to_target[to_target.kind == kind], task) for kind in kinds}
-    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
-    if not profiles:
-        say(
-            f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
-            folder / PROFILE,
-        )
-        return
-    titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
-    figure, all_axes = layout(titles, list(to_target.method.unique()))
-    for axes, found in zip(all_axes, profiles.values()):
-        _lines(axes, found, baselines)
-    note = (
-        "bytes: payload pushed and pulled until the first evaluation that reaches the hardest target of the "
-        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
-        "method has no run, are left out"
+    rows = summary[summary.workers == summary.groupby(["dataset", "model"]).workers.transform("max")]
+    between, payload = rows.between_nodes_reduction_percent, rows.total_reduction_percent
+    rows = rows.assign(
+        saved=between.where(rows.nodes > 1, payload),
+        gain_mean=rows.gain_mean.where(np.isfinite(rows.gain_low.astype(float))),
     )
-    finish(figure, folder / PROFILE, note)
+    own = rows[np.isfinite(rows.saved.astype(float)) & (rows.saved < 100)]
+    return [panel for _, panel in own.groupby(BLOCK, sort=False) if panel.gain_mean.notna().any()]
 
 
-def profile(to_target: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
-    """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
+def write_trade_off(
+    task: LearningTask, summary: pd.DataFrame, folder: Path, baselines: Sequence[str]
+) -> None:
+    """Draw a point for each method, with the interval of its difference in score to the baseline.
 
-    It is for the hardest target of a cell. It is infinite where the method misses that, and missing where the
-    method has no run. Cells in which nobody reaches the target have no row.
+    `summary` has a row for each block and method, with its comparison. `baselines` are black; the others are
+    compared with the first.
     """
-    targets = to_target.groupby(CELL).target_score
-    hardest = targets.transform("max" if task.higher_is_better else "min")
-    rows = to_target[to_target.target_score == hardest].drop_duplicates([*CELL, "method"])
-    needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
-    needed = needed.reindex(columns=to_target.method.unique())
-    reached = np.isfinite(needed.to_numpy()).any(axis=1)
-    return ratios(needed[reached]).dropna(axis=1, how="all")
+    panels = panels_of_trade_off(summary)
+    if not panels:
+        say("No method that sends bytes can be compared with the baseline.", folder / TRADE_OFF)
+        return
+    figure, all_axes = grid(len(panels), 1, (style.COLUMN_INCHES, _HEIGHT_INCHES))
+    for axes, panel in zip(all_axes, panels):
+        axes.set_title(heading(panel), fontsize=7)
+        where = "between nodes" if panel.nodes.max() > 1 else "of the payload"
+        axes.set_xlabel(f"bytes {where} saved, %", fontsize=7)
+        gain = wrapped(task.gain.format(against=baselines[0]), 0.8 * _HEIGHT_INCHES, 7)
+        axes.set_ylabel(gain, fontsize=7)
+        _scale(axes, panel, task)
+    fix_layout(figure)
+    said = [phrase for axes, panel in zip(all_axes, panels) for phrase in _points(axes, panel, baselines)]
+    note = (
+        "wanted: high, and far to the right; bars: 95 % intervals of paired differences; shaded: ± "
+        f"{task.margin:g} {task.unit.name}"
+    )
+    finish(figure, folder / TRADE_OFF, "; ".join([note, *dict.fromkeys(said)]))
 
 
-def _lines(axes: Axes, found: pd.DataFrame, baselines: Collection[str]) -> None:
-    finite = found.to_numpy()[np.isfinite(found.to_numpy())]
-    most = max(_LEAST_AXIS, finite.max()) * 1.1
-    stand_out = cheap(found, most, baselines)
-    ends = []
-    for method in found:
-        reached = np.sort(found[method][np.isfinite(found[method])])
-        percent = 100 * np.arange(len(reached) + 1) / found[method].count()
-        look = line_look(str(method), stand_out, baselines)
-        axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
-        ends.append(end_of(look, most, percent[-1], baselines))
-    axes.set_xlim(1, most)
-    axes.set_ylim(-2, 102)
-    style.ticks(axes, log=True)
-    axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
-    axes.set_ylabel("share of cells, %", fontsize=7)
-    write_labels(axes, ends)
+def _place(saved: Any) -> Any:
+    """Where a saving lies on the axis."""
+    return -np.log2(1 - np.asarray(saved, dtype=float) / 100)
+
+
+def _scale(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
+    """Set the limits and the ticks, so that one large loss does not hide the others."""
+    places = _place(panel.saved)
+    around = _AROUND * max(1.0, float(np.ptp(places)))
+    axes.set_xlim(places.min() - around, places.max() + around)
+    ticks = [tick for tick in _TICKS if places.min() - around <= _place(tick) <= places.max() + around]
+    axes.set_xticks(_place(ticks), [with_minus(tick, int(tick % 1 > 0)) for tick in ticks])
+    losses = -panel.gain_mean.clip(upper=0).dropna()
+    most = max(
+        _LEAST_MARGINS_BELOW * task.margin, min(losses.max(), _MOST_LOSSES * losses.quantile(0.75, "lower"))
+    )
+    high = max(_LEAST_MARGINS_BELOW / 2 * task.margin, panel.gain_high.max())
+    axes.set_ylim(-most - 0.15 * (most + high), high + 0.1 * (most + high))
+    axes.axhspan(-task.margin, task.margin, color="0.9", linewidth=0, zorder=0)
+    axes.axhline(0, color="0.1", linewidth=0.8, zorder=1)
+
+
+def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> list[str]:
+    """Draw the points of a panel; gives phrases on what lies below it."""
+    low, high = axes.get_ylim()
+    least = low + 0.04 * (high - low)
+    names = without_middle(list(panel.method))
+    said, labelled, drawn = [], [], [np.array([(axes.get_xlim()[0], 0), (axes.get_xlim()[1], 0)])]
+    for row in panel.assign(at=_place(panel.saved)).to_dict("records"):
+        bold = row["method"] in baselines
+        look, gain, label = look_of(row["method"], bold), row["gain_mean"], names[row["method"]]
+        if np.isnan(gain):
+            if row["method"] != baselines[0]:
+                continue
+            gain = 0.0
+        else:
+            bar = np.clip([row["gain_low"], row["gain_high"]], low, high)
+            axes.plot([row["at"]] * 2, bar, color=look.colour, label="_bar", **_BAR)
+            drawn.append(np.column_stack([[row["at"]] * 2, bar]))
+            if row["gain_low"] < low and gain >= least:
+                axes.plot([row["at"]], [low], marker=CARETDOWN, color=look.colour, **_CUT)
+                said.append("arrow heads: the interval goes on below")
+        marker = look.marker
+        if gain < least:
+            label, gain, marker = f"{label} ({with_minus(gain, 1)})", least, "v"
+            said.append("a number in brackets: the point lies below")
+        axes.plot([row["at"]], [gain], marker=marker, color=look.colour, markersize=4.5, label=row["method"])
+        labelled.append(Label(label, row["at"], gain, look.colour, bold))
+    write_near(axes, labelled, drawn)
+    return said

@@ -1,106 +1,93 @@
-"""Panels of lines, with their labels."""
+"""How the lines and points of methods are drawn: their colours, markers and dashes, and panels of lines.
+
+Where there are more lines than can be told apart, the baselines stand out, and the first of the others by a
+rule of each figure.
+"""
 
 from collections.abc import Collection, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.typing import ColorType
-from scipy.optimize import isotonic_regression
 
-from thinwire.report.figures import looks, style
-from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
+from thinwire.report.figures import style
+from thinwire.report.figures.labels import Label, room_for, wrapped
 
-POINTS = 6.0  # size of the font
-_LINE = 1.3 * POINTS / 72  # inches from one label to the next
-_LONGEST = 1.4  # inches of a label
-_GAP = 0.12  # inches between the axes and the labels
-_MARKER = 0.06  # inches from a marker to its label
-_LEADER: dict[str, object] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
-
-
-class End(NamedTuple):
-    """The end of a line, in the units of its axes."""
-
-    label: str
-    x: float
-    y: float
-    colour: ColorType
-    bold: bool = False
-    marker: str | None = None  # stands before the label
+_BLACK = (0.1, 0.1, 0.1)
+# Colours that differ for the colour-blind, each dark enough for a label on white.
+_COLOURS = (
+    *("#0173b2", "#c46a00", "#00805c", "#a3479b", "#c03a2b"),
+    *("#7a5a2f", "#4b5bb5", "#6f7400", "#c2558c", "#2b8a9a"),
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
+_DASHES = ((), (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
 
-def shown(labels: Sequence[str]) -> dict[str, str]:
-    """What is written for each label: long ones are without their middle."""
-    return shortened(labels, _LONGEST, POINTS)
+class Look(NamedTuple):
+    """How the line and the points of a method are drawn."""
+
+    colour: str | tuple[float, float, float]
+    marker: str
+    dash: tuple[float, ...]  # lengths of dashes and gaps; none: a solid line
 
 
-def length(labels: Sequence[str]) -> float:
-    """The length of the longest label in inches, as it is written."""
-    return max((text_width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
+# By label. Other labels that begin with one of these have its colour, such as `daso_blocking`.
+_KNOWN = {
+    "ssgd": Look(_BLACK, "o", _DASHES[0]),
+    "ssgd_bf16": Look(_BLACK, "s", _DASHES[1]),
+    "ssgd_one_bucket": Look(_BLACK, "^", _DASHES[2]),
+    "ssgd_bf16_one_bucket": Look(_BLACK, "D", _DASHES[3]),
+    "daso": Look("#0173b2", "v", _DASHES[0]),
+    "dgc": Look("#c46a00", "P", _DASHES[1]),
+    "hylo": Look("#00805c", "X", _DASHES[2]),
+    "hsgd": Look("#a3479b", "<", _DASHES[3]),
+    "multi_step_delay": Look("#c03a2b", ">", _DASHES[4]),
+    "mp2": Look("#7a5a2f", "*", _DASHES[5]),
+    "wnn": Look("#4b5bb5", "p", _DASHES[0]),
+    "local_sgd": Look("#6f7400", "o", _DASHES[1]),
+    "local_sgd_4": Look("#6f7400", "s", _DASHES[3]),
+    "top_k": Look("#c2558c", "D", _DASHES[2]),
+    "top_k_10": Look("#c2558c", "^", _DASHES[4]),
+    "ps_sgd": Look("#2b8a9a", "h", _DASHES[5]),
+    "power_sgd": Look("#0173b2", "o", _DASHES[2]),
+    "sign_sgd": Look("#c46a00", "s", _DASHES[2]),
+    "qsgd": Look("#00805c", "^", _DASHES[0]),
+    "quantised_all_reduce": Look("#a3479b", "D", _DASHES[0]),
+    "one_bit_adam": Look("#c03a2b", "v", _DASHES[1]),
+    "ef21": Look("#7a5a2f", "P", _DASHES[0]),
+    "demo_sgd": Look("#6f7400", "X", _DASHES[0]),
+    "dion": Look("#2b8a9a", "<", _DASHES[0]),
+    "diloco": Look("#4b5bb5", "o", _DASHES[4]),
+    "des_loc": Look("#c2558c", ">", _DASHES[1]),
+    "sparse_loco": Look("#00805c", "*", _DASHES[0]),
+    "gossip": Look("#7a5a2f", "h", _DASHES[0]),
+    "muloco": Look("#a3479b", "v", _DASHES[4]),
+    "acp_sgd": Look("#c03a2b", "p", _DASHES[2]),
+    "bsp": Look("#2b8a9a", "v", _DASHES[2]),
+    "terngrad": Look("#c2558c", "P", _DASHES[2]),
+    "nuqsgd": Look("#6f7400", "p", _DASHES[1]),
+    # Their digests give them the look of a label beside them.
+    "ssgd_bf16_5mb": Look(_BLACK, "P", _DASHES[3]),
+    "ssgd_no_overlap": Look(_BLACK, "<", _DASHES[1]),
+    "hylo_exponent_1": Look("#00805c", "D", _DASHES[4]),
+    "hylo_random": Look("#00805c", "o", _DASHES[5]),
+    "local_sgd_adaptive": Look("#6f7400", "^", _DASHES[1]),
+}
 
 
-def room_for(labels: Sequence[str]) -> float:
-    """The inches that labels need to the right of the axes."""
-    return length(labels) + _GAP + _MARKER if labels else 0.0
+def look(label: str, baseline: bool = False) -> Look:
+    """How a method is drawn. It follows from its label alone, but baselines are black.
 
-
-def write_labels(axes: Axes, ends: Sequence[End]) -> list[Text]:
-    """Write the labels beside the axes, as near to the ends of their lines as they fit.
-
-    If they do not all fit, only lines that stand out have labels: these have markers.
+    A label that is not known has the colour of the last known one that it begins with.
     """
-    width, height = _inches(axes)
-    if (len(ends) - 1) * _LINE > height:
-        ends = [end for end in ends if end.marker]
-    to_axes = axes.transData + axes.transAxes.inverted()
-    ends = sorted(ends, key=lambda end: (end.y, end.label))
-    places = apart([height * to_axes.transform((end.x, end.y))[1] for end in ends], _LINE, height)
-    texts = shown([end.label for end in ends])
-    return [_label(axes, end, texts[end.label], (width + _GAP, at)) for end, at in zip(ends, places)]
-
-
-def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
-    """The places next to those wanted (in ascending order) that keep a distance, from 0 to `most`.
-
-    The sum of the squared moves is least: this is an isotonic regression.
-    """
-    if not len(wanted):
-        return []
-    steps = distance * np.arange(len(wanted))
-    moved = isotonic_regression(np.asarray(wanted) - steps).x
-    return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
-
-
-def _label(axes: Axes, end: End, label: str, inches: tuple[float, float]) -> Text:
-    """Write a label, a marker before it, and a leader from the marker to the end of the line."""
-    width, height = _inches(axes)
-    marker = inches[0] / width, inches[1] / height
-    axes.annotate(
-        "", (end.x, end.y), marker, textcoords="axes fraction", arrowprops=_LEADER, annotation_clip=False
-    )
-    look: dict[str, Any] = {"transform": axes.transAxes, "color": end.colour}
-    if end.marker:
-        axes.plot(*marker, marker=end.marker, markersize=3, clip_on=False, **look)
-    return axes.text(
-        marker[0] + _MARKER / width,
-        marker[1],
-        label,
-        fontsize=POINTS,
-        fontweight="bold" if end.bold else "normal",
-        ha="left",
-        va="center",
-        **look,
-    )
-
-
-def _inches(axes: Axes) -> tuple[float, float]:
-    figure = axes.figure
-    box = axes.get_position()
-    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()  # type: ignore[union-attr]
+    first, second, third, *_ = sha256(label.encode()).digest()
+    beginnings = [its.colour for known, its in _KNOWN.items() if label.startswith(f"{known}_")]
+    colour = [_COLOURS[first % len(_COLOURS)], *beginnings][-1]
+    of_digest = Look(colour, _MARKERS[second % len(_MARKERS)], _DASHES[third % len(_DASHES)])
+    found = _KNOWN.get(label, of_digest)
+    return found._replace(colour=_BLACK) if baseline else found
 
 
 # Inches around the axes of a panel, and their height.
@@ -112,9 +99,7 @@ _WEAK = {"linewidth": 0.7, "alpha": 0.45, "zorder": 1.2}
 def layout(titles: Sequence[str], methods: Sequence[str]) -> tuple[Figure, list[Axes]]:
     """A figure with a panel for each title, at most two beside each other, each as wide as a column.
 
-    Args:
-        titles: of the panels.
-        methods: whose labels need room to the right of the axes.
+    The labels of `methods` need room to the right of the axes.
     """
     right = room_for(methods)
     panel_width = style.COLUMN_INCHES
@@ -139,21 +124,35 @@ def layout(titles: Sequence[str], methods: Sequence[str]) -> tuple[Figure, list[
 def line_look(method: str, strong: Collection[str], baselines: Collection[str]) -> dict[str, Any]:
     """How the line of a method is drawn: thick for baselines, thin and faint if it is not a strong one."""
     thick = method in baselines
-    look = looks.look(method, thick)
+    own = look(method, thick)
     if method not in strong:
-        return {"label": method, "color": look.colour, **_WEAK}
+        return {"label": method, "color": own.colour, **_WEAK}
     return {
         "label": method,
-        "color": look.colour,
-        "marker": look.marker,
+        "color": own.colour,
+        "marker": own.marker,
         "markersize": 2.5,
-        "dashes": look.dash or (None, None),
+        "dashes": own.dash or (None, None),
         "linewidth": style.THICK if thick else style.THIN,
         # A thin line that coincides with a thick one is seen on top of it.
         "zorder": 1.5 if thick else 2,
     }
 
 
-def end_of(line: dict[str, Any], x: float, y: float, baselines: Collection[str]) -> End:
+def end_of(line: dict[str, Any], x: float, y: float, baselines: Collection[str]) -> Label:
     """The end of a line that looks like this."""
-    return End(line["label"], x, y, line["color"], line["label"] in baselines, line.get("marker"))
+    return Label(line["label"], x, y, line["color"], line["label"] in baselines, line.get("marker"))
+
+
+# More lines could not be distinguished.
+MOST_LINES = 8
+
+
+def with_baselines(
+    methods: Collection[str], best_first: Collection[str], baselines: Collection[str]
+) -> Sequence[str]:
+    """Of `methods`, in their order, the baselines and the first others until there are `MOST_LINES`."""
+    first = [method for method in methods if method in baselines]
+    others = [method for method in best_first if method not in baselines]
+    chosen = {*first, *others[: max(0, MOST_LINES - len(first))]}
+    return [method for method in methods if method in chosen]

@@ -4,19 +4,17 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from thinwire.base.learning import LearningTask
-from thinwire.report.figures import score_points, style
-from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
-from thinwire.report.figures.lines import shown as shown_labels
-from thinwire.report.figures.near_labels import Point, write_near
-from thinwire.report.figures.score_points import MOST_LINES, good, heading, last, pareto
-from thinwire.report.figures.style import finish, say
+from thinwire.report.figures import style
+from thinwire.report.figures.labels import Label, without_middle, write_beside, write_near
+from thinwire.report.figures.lines import MOST_LINES, end_of, layout, line_look, with_baselines
 from thinwire.report.report_files import against_bytes, over_epochs, over_time
-from thinwire.report.rows.quantities import preparation_note, with_megabytes
+from thinwire.report.rows.quantities import BLOCK, preparation_note, with_megabytes
 
 _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
 # In margins of equivalence: a panel shows so much beyond the worst end, and so much around all that it shows.
@@ -25,43 +23,124 @@ _WIDER = 1.15  # a logarithmic axis than its points, to the left
 _RIGHT = 0.2  # the share of a logarithmic axis that leaves room for labels
 _MOST_LABELS = 16  # near the ends of the lines of a panel
 _NOT_FAINT = "not faint: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
-_COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
 
 
-class Axis(NamedTuple):
-    """The horizontal axis."""
+class _Axis(NamedTuple):
+    """The horizontal axis. On a logarithmic one, lines end and have their labels at different places."""
 
     column: str
     label: str  # with the unit
-    log: bool = False  # lines end at different places then, and their labels are beside their ends
+    log: bool = False
+    cost: str = "megabytes"  # the column that decides with the score which lines of a crowded panel stand out
 
 
-def draw(
-    task: LearningTask,
-    panels: Sequence[pd.DataFrame],
-    axis: Axis,
-    stem: Path,
-    notes: Sequence[str],
-    baselines: Collection[str],
-    front: bool = False,
+_EPOCHS = _Axis("epoch", "epoch")
+_BYTES = _Axis("megabytes", "payload pushed and pulled by a worker, MB", log=True)
+_SECONDS = "training on the slowest worker, without evaluation, s"
+_TIME = _Axis("train_seconds", _SECONDS, log=True, cost="train_seconds")
+_COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
+
+
+def write_over_epochs(
+    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
 ) -> None:
-    """Draw a panel for each data set, model, cluster and kind; over epochs with bands of one deviation.
+    """Draw a line for each method, in a panel for each data set, model, cluster and kind.
 
     Args:
         task: what the runs learn.
-        panels: the points of each, see `score_points`.
-        axis: the horizontal axis; values are positive if it is logarithmic.
-        stem: the path of the files without an ending.
-        notes: phrases under the figure.
+        curves: one row for each evaluation of each run.
+        folder: for the figure.
         baselines: labels of methods with thick black lines.
-        front: draw the Pareto front of the ends?
     """
-    # Decides with the score which lines of a crowded panel stand out.
-    cost = axis.column if axis.log else "megabytes"
+    nothing = f"No run that is done has {task.score} to show over epochs."
+    _write(task, curves, _EPOCHS, folder / over_epochs(task), nothing, preparation_note(curves), baselines)
+
+
+def write_against_bytes(
+    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
+) -> None:
+    """The same over bytes, with the Pareto front of the ends of the lines."""
+    nothing = f"No run that is done has sent anything: there is no {task.score} to show against bytes."
+    _write(task, curves, _BYTES, folder / against_bytes(task), nothing, preparation_note(curves), baselines)
+
+
+def write_over_time(
+    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
+) -> None:
+    """The same over time, for the runs that have one; `train_seconds` is missing where there is none."""
+    timed = curves[curves.train_seconds.notna()] if "train_seconds" in curves else curves[:0]
+    nothing = f"No run that is done has {task.score} to show over time."
+    if not (timed.status == "done").any():
+        timed = curves[:0].assign(train_seconds=0.0)
+        nothing = "No run that is done has a time; the table of the suite says why."
+    _write(task, timed, _TIME, folder / over_time(task), nothing, [], baselines)
+
+
+def _write(
+    task: LearningTask,
+    curves: pd.DataFrame,
+    axis: _Axis,
+    stem: Path,
+    nothing: str,
+    prepared: Sequence[str],
+    baselines: Collection[str],
+) -> None:
+    """Draw the means over the repetitions at each epoch, or say that there is nothing to show."""
+    means, notes = _means(with_megabytes(curves), list(dict.fromkeys(["megabytes", axis.cost])))
+    # A single worker sends nothing, and a logarithmic axis has no zero.
+    shown = means[means[axis.column] > 0] if axis.log else means
+    if shown.empty:
+        style.say(nothing, stem)
+        return
+    if axis is _BYTES:
+        notes = ["dotted: the Pareto front of the ends", *notes]
+    notes += prepared
+    if axis is _BYTES and len(shown) < len(means):
+        notes.append(_left_out(len(means) - len(shown), "point", "before the first byte"))
+    _draw(task, _panels(shown), axis, stem, notes, baselines)
+
+
+def _means(curves: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """For each panel, method and epoch the means of `score` and `columns`, and the `sd`; what is left out."""
+    # If some runs ended early, a line would be a mean over fewer seeds from there on.
+    ended = curves.status == "done"
+    left_out = []
+    if lost := curves[~ended].drop_duplicates([*BLOCK, "method", "repetition"]).shape[0]:
+        left_out.append(_left_out(lost, "run", "that did not end"))
+    curves = curves[ended]
+    needed = ["score", *columns]
+    finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
+    if lost := int((~finite).sum()):
+        left_out.append(_left_out(lost, "evaluation", "without a number"))
+    groups = curves[finite].groupby([*BLOCK, "method", "epoch", "evaluated_on"], sort=False)
+    return groups[needed].mean().assign(sd=groups.score.std(ddof=1)).reset_index(), left_out
+
+
+def _left_out(count: int, noun: str, which: str) -> str:
+    things, are = (noun, "is") if count == 1 else (f"{noun}s", "are")
+    return f"{count} {things} {which} {are} left out"
+
+
+def _panels(means: pd.DataFrame) -> list[pd.DataFrame]:
+    """The points of each panel: data sets and models in their order, then by the number of workers."""
+    task = means.groupby(["dataset", "model"], sort=False).ngroup()
+    ordered = means.assign(task=task).sort_values(["task", "workers", "nodes", "kind"], kind="stable")
+    return [panel for _, panel in ordered.groupby(BLOCK, sort=False)]
+
+
+def _draw(
+    task: LearningTask,
+    panels: Sequence[pd.DataFrame],
+    axis: _Axis,
+    stem: Path,
+    notes: Sequence[str],
+    baselines: Collection[str],
+) -> None:
+    """Draw these panels; over epochs with bands of one deviation."""
     bands = not axis.log
     methods = list(pd.concat(panels).method.unique())
-    stand_out = [good(panel, cost, baselines, task) for panel in panels]
-    figure, all_axes = layout([heading(panel) for panel in panels], [] if axis.log else methods)
+    stand_out = [_good(panel, axis.cost, baselines, task) for panel in panels]
+    figure, all_axes = layout([style.heading(panel) for panel in panels], [] if axis.log else methods)
     unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):
         _limit(axes, panel, axis, task)
@@ -74,11 +153,11 @@ def draw(
                 edges = line.score - line.sd, line.score + line.sd
                 axes.fill_between(line[axis.column], *edges, color=look["color"], alpha=0.12, linewidth=0)
             ends.append(end_of(look, line[axis.column].iloc[-1], line.score.iloc[-1], baselines))
-        if front:
-            at_the_end = last(panel)
+        if axis is _BYTES:
+            at_the_end = _last(panel)
             best = at_the_end.loc[pareto(at_the_end, axis.column, task)]
             axes.step(best[axis.column], best.score, where="post", **_FRONT)
-        labels = _write_near(axes, panel, axis, ends) if axis.log else write_labels(axes, ends)
+        labels = _write_near(axes, panel, axis, ends) if axis.log else write_beside(axes, ends)
         unlabelled = max(unlabelled, len(ends) - len(labels))
         (evaluated_on,) = set(panel.evaluated_on)
         axes.set_ylabel(f"{evaluated_on.replace('_', '-')} {task.axis}", fontsize=7)
@@ -86,25 +165,25 @@ def draw(
     every = ["lines: means over the seeds"]
     every += ["bands: ± one standard deviation"] if bands else []
     if any(len(shown) < panel.method.nunique() for shown, panel in zip(stand_out, panels)):
-        every.append(_NOT_FAINT.format(most=MOST_LINES, cost=_COSTS[cost], score=task.score))
+        every.append(_NOT_FAINT.format(most=MOST_LINES, cost=_COSTS[axis.cost], score=task.score))
     if unlabelled:
         every.append(f"up to {unlabelled} faint lines of a panel have no room for a label")
-    finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
+    style.finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
 
 
-def _write_near(axes: Axes, panel: pd.DataFrame, axis: Axis, ends: Sequence[End]) -> list[Text]:
+def _write_near(axes: Axes, panel: pd.DataFrame, axis: _Axis, ends: Sequence[Label]) -> list[Text]:
     """Write the labels near the ends of the lines; of many lines, only those that stand out have one."""
     if len(ends) > _MOST_LABELS:
         ends = [end for end in ends if end.marker]
-    names = shown_labels([end.label for end in ends])
-    points = [Point(names[end.label], end.x, end.y, end.colour, end.bold) for end in ends]
+    names = without_middle([end.text for end in ends])
+    points = [end._replace(text=names[end.text]) for end in ends]
     lines = [line[[axis.column, "score"]].to_numpy(dtype=float) for _, line in panel.groupby("method")]
     return write_near(axes, points, lines)
 
 
-def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis, task: LearningTask) -> None:
+def _limit(axes: Axes, panel: pd.DataFrame, axis: _Axis, task: LearningTask) -> None:
     """Show the scores at the end, and as many worse ones as tell how they were reached."""
-    gains, ends = task.sign * panel.score, task.sign * last(panel).score
+    gains, ends = task.sign * panel.score, task.sign * _last(panel).score
     low = ends.min() - max(_LEAST_MARGINS * task.margin, ends.max() - ends.min())
     # At least half of all points are seen.
     low = max(min(low, gains.median()), gains.min())
@@ -117,78 +196,35 @@ def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis, task: LearningTask) -> N
         axes.set_xlim(seen.min() / _WIDER, seen.max() * (seen.max() / seen.min()) ** _RIGHT)
 
 
-_BYTES_AXIS = Axis("megabytes", "payload pushed and pulled by a worker, MB", log=True)
+def _good(panel: pd.DataFrame, cost: str, baselines: Collection[str], task: LearningTask) -> Sequence[str]:
+    """All methods of a panel of scores, or in a crowded one, the baselines and the Pareto-optimal.
 
-
-def write_against_bytes(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """Draw a line for each method and the Pareto front of their ends; the axis of bytes is logarithmic.
-
-    Args:
-        task: what the runs learn.
-        curves: one row for each evaluation of each run.
-        folder: for the figure.
-        baselines: labels of methods with thick black lines.
+    If there are more than `MOST_LINES` of them, those with the best scores stand out.
     """
-    # Means over the repetitions at each epoch, because runs that adapt their traffic send different bytes.
-    points = score_points.of_curves(with_megabytes(curves), "megabytes")
-    stem = folder / against_bytes(task)
-    # A single worker sends nothing, and a logarithmic axis has no zero.
-    sent = points.means.megabytes > 0
-    panels = score_points.panels(points.means[sent])
-    if not panels:
-        say(f"No run that is done has sent anything: there is no {task.score} to show against bytes.", stem)
-        return
-    notes = ["dotted: the Pareto front of the ends", *points.left_out, *preparation_note(curves)]
-    if unsent := int((~sent).sum()):
-        notes.append(score_points.left_out_phrase(unsent, "point", "before the first byte"))
-    draw(task, panels, _BYTES_AXIS, stem, notes, baselines, front=True)
+    ends = _last(panel)
+    if len(ends) <= MOST_LINES:
+        return list(ends.index)
+    best = ends.loc[pareto(ends, cost, task)]
+    best = best.sort_values("score", ascending=not task.higher_is_better, kind="stable")
+    return with_baselines(ends.index, best.index, baselines)
 
 
-def write_over_epochs(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """Draw a line for each method, a panel for each data set, model, cluster and kind.
+def _last(panel: pd.DataFrame) -> pd.DataFrame:
+    """The last point of each method, with the method as index."""
+    return panel.sort_values("epoch", kind="stable").groupby("method", sort=False).tail(1).set_index("method")
 
-    Args:
-        task: what the runs learn.
-        curves: one row for each evaluation of each run.
-        folder: for the figure.
-        baselines: labels of methods with thick black lines.
+
+def pareto(ends: pd.DataFrame, cost: str, task: LearningTask) -> list[str]:
+    """The methods that no other surpasses, in the order of their costs.
+
+    A method surpasses another if it costs at most as much and its score is at least as good, but not equal in
+    both. `ends` has a row for each method, with `score` and the column of the cost.
     """
-    points = score_points.of_curves(with_megabytes(curves), "megabytes")
-    stem = folder / over_epochs(task)
-    if points.means.empty:
-        say(f"No run that is done has {task.score} to show over epochs.", stem)
-        return
-    panels = score_points.panels(points.means)
-    notes = [*points.left_out, *preparation_note(curves)]
-    draw(task, panels, Axis("epoch", "epoch"), stem, notes, baselines)
+    ordered = ends.sort_values(cost, kind="stable")
+    costs, gains = ordered[cost].to_numpy(), task.sign * ordered.score.to_numpy()
 
+    def surpassed(own: float, gain: float) -> bool:
+        as_good = (costs <= own) & (gains >= gain)
+        return bool((as_good & ((costs < own) | (gains > gain))).any())
 
-_TIME_AXIS = Axis("train_seconds", "training on the slowest worker, without evaluation, s", log=True)
-
-
-def write_over_time(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """Draw a line for each method of the runs that have times; kinds have panels of their own.
-
-    Args:
-        task: what the runs learn.
-        curves: one row for each evaluation of each run; `train_seconds` is missing where there is no time.
-        folder: for the figure.
-        baselines: labels of methods with thick black lines.
-    """
-    stem = folder / over_time(task)
-    timed = curves[curves.train_seconds.notna()] if "train_seconds" in curves else curves[:0]
-    if timed.empty or not (timed.status == "done").any():
-        say("No run that is done has a time; the table of the suite says why.", stem)
-        return
-    points = score_points.of_curves(with_megabytes(timed), "train_seconds", "megabytes")
-    panels = score_points.panels(points.means[points.means.train_seconds > 0])
-    if not panels:
-        say(f"No run that is done has {task.score} to show over time.", stem)
-        return
-    draw(task, panels, _TIME_AXIS, stem, points.left_out, baselines)
+    return [str(m) for m, *own in zip(ordered.index, costs, gains) if not surpassed(*own)]

@@ -1,27 +1,21 @@
-"""Figures of the time of a step, and of speed-ups."""
+"""Figures of the time of a step: its parts, and the rungs of a ladder."""
 
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from thinwire.report.figures import style
-from thinwire.report.figures.fitted_text import wrapped
-from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
-from thinwire.report.figures.score_points import fast
-from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
-from thinwire.simulation.simulated_file import VALIDATED_WORKERS
+from thinwire.report.figures.style import finish, grid, legend, name_methods, say, task_of
+from thinwire.report.tables import numbers
 
 # From left to right, with looks that differ in grey, too.
-PARTS = {
+_PARTS = {
     "compute_seconds": ("computing", "0.3", ""),
     "others_seconds": ("waiting for others", "0.65", ""),
     "server_seconds": ("waiting for a server", "0.92", "...."),
@@ -32,11 +26,11 @@ PARTS = {
 _SEEN = 0.005  # of the longest bar; shorter parts have no entry in the legend
 
 
-def stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
+def _stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
     """Draw a bar from the top for each row, in milliseconds; returns where each ends."""
     left = pd.Series(0.0, index=rows.index)
-    longest = rows[[*PARTS]].sum(axis=1).max() * 1e3
-    for column, (label, colour, hatch) in PARTS.items():
+    longest = rows[[*_PARTS]].sum(axis=1).max() * 1e3
+    for column, (label, colour, hatch) in _PARTS.items():
         milliseconds = rows[column] * 1e3
         look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
         shown = label if milliseconds.max() >= _SEEN * longest else f"_{label}"
@@ -46,13 +40,13 @@ def stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
     return left
 
 
-def legend_of_parts(figure: Figure, all_axes: Sequence[Axes]) -> None:
+def _legend_of_parts(figure: Figure, all_axes: Sequence[Axes]) -> None:
     """Write a legend of the parts that the bars of any panel show; none if all bars are plain."""
     found: dict[str, Artist] = {}
     for axes in all_axes:
         handles, labels = axes.get_legend_handles_labels()
         found |= zip(labels, handles)
-    labels = [label for label, *_ in PARTS.values() if label in found]
+    labels = [label for label, *_ in _PARTS.values() if label in found]
     if labels:
         legend(figure, [found[label] for label in labels], labels)
 
@@ -78,130 +72,56 @@ def write_breakdown(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
         axes.set_title(f"{task}\n{workers} workers on {cluster}", fontsize=7)
     for axes in all_axes[-len(clusters) :]:
         axes.set_xlabel("ms a step")
-    legend_of_parts(figure, all_axes)
+    _legend_of_parts(figure, all_axes)
     finish(figure, folder / BREAKDOWN, "simulated; means over the steps and the workers; scales differ")
 
 
 def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     by_method = rows.set_index("method").reindex(methods)
-    ends = stacked_bars(axes, by_method)
+    ends = _stacked_bars(axes, by_method)
     axes.set_xlim(0, 1.05 * ends.max())
     for place, missing in enumerate(by_method.compute_seconds.isna()):
         if missing:
             axes.text(0, place, " no simulated time", va="center", fontsize=6, color="0.4")
 
 
-SPEED_UP = "speed_up_simulated"
-_MARKERS = "osD^vP"
-_APART = 0.6  # of the distance between two methods
-_COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#56b4e9")
+LADDER = "ladder"
+_NOTE = "number at a bar: step of the first rung over this one; below the line: methods that are no rungs"
+_ROOM_FOR_NUMBERS = 1.25  # of the longest bar
 
 
-def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw a point for each method and cluster: a panel for each data set, model and kind.
+def write_ladder(table: pd.DataFrame, folder: Path) -> None:
+    """Draw a bar for each row of `ladder.ladder`: a panel for each task, cluster and kind.
 
-    Points of runs with a process for each worker are full, and in panels of their own.
+    Simulated bars show their parts. Bars of runs are plain.
     """
-    rows = rows[rows.speed_up.notna()]
-    if rows.empty:
-        say("No step of a method can be compared with that of a baseline.", folder / SPEED_UP)
+    style.use()
+    if table.empty:
+        say("No step of a rung has a time.", folder / LADDER)
         return
-    rows = rows.assign(task=task_of(rows), place=rows.cluster.where(rows.cluster != "", "as it ran"))
-    tasks, places, methods = (list(rows[name].unique()) for name in ("task", "place", "method"))
-    inches = (style.COLUMN_INCHES, 0.7 + 0.2 * len(methods))
-    figure, all_axes = grid(len(tasks), min(2, len(tasks)), inches, sharey=True, sharex=True)
-    looks: dict[str, dict[str, Any]] = {
-        place: {"marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}
-        for i, place in enumerate(places)
-    }
-    for axes, task in zip(all_axes, tasks):
-        of_task = rows[rows.task == task]
-        axes.axvline(1, color="0.1", linewidth=2)
-        for number, (place, look) in enumerate(looks.items()):
-            points = of_task[of_task.place == place]
-            hollow = HOLLOW if (points.kind == "simulated").all() else {}
-            # Points of one method lie below each other, so that none hides another.
-            beside = _APART * (number - (len(looks) - 1) / 2) / len(looks)
-            at = [methods.index(method) + beside for method in points.method]
-            axes.plot(points.speed_up, at, linestyle="", markersize=5, **look, **hollow)
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        name_methods(axes, methods, baselines)
-        workers = "/".join(map(str, of_task.workers.unique()))
-        axes.set_title(f"{task}, {workers} workers", fontsize=7)
-        axes.tick_params(labelbottom=True)
-    hollow = HOLLOW if (rows.kind == "simulated").all() else {}
-    legend(figure, [Line2D([], [], linestyle="", **look, **hollow) for look in looks.values()], places)
-    over = f"speed-up over the better of {', '.join(name for name in baselines if name in methods)}"
-    figure.supxlabel(wrapped(over, figure.get_figwidth(), 7), fontsize=7)
-    finish(figure, folder / SPEED_UP, "hollow: simulated; full: measured or emulated")
+    table = table.assign(task=task_of(table), place=table.cluster.where(table.cluster != "", "as it ran"))
+    panels = list(table.groupby(["task", "place", "kind", "workers"], sort=False))
+    inches = (style.COLUMN_INCHES, 0.7 + 0.16 * max(len(rows) for _, rows in panels))
+    figure, all_axes = grid(len(panels), 1, inches)
+    for axes, ((task, place, _, workers), rows) in zip(all_axes, panels):
+        _rungs(axes, rows.reset_index(drop=True))
+        axes.set_title(f"{task}\n{workers} workers on {place}", fontsize=7)
+        axes.set_xlabel("ms a step")
+    _legend_of_parts(figure, all_axes)
+    kinds = ", ".join(table.kind.unique())
+    finish(figure, folder / LADDER, f"{kinds}; {_NOTE}; scales differ")
 
 
-SPEED_UP_OVER_WORKERS = "speed_up_over_workers"
-_IDEAL: dict[str, Any] = {"color": "0.5", "linewidth": 0.8, "linestyle": ":"}
-_WIDER = 1.15  # the axes than their points, on each side
-
-
-def write_speed_up_over_workers(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw a line for each method, in a panel for each task and cluster."""
-    if rows.empty:
-        say("No simulated step can be shown over the number of workers.", folder / SPEED_UP_OVER_WORKERS)
-        return
-    rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
-    shown = fast(rows, baselines)
-    groups = list(rows.groupby(["task", "cluster"], sort=False))
-    panels = [_over_fewest(own, baselines) for _, own in groups]
-    titles = [f"{task}, on {cluster}" for (task, cluster), _ in groups]
-    figure, all_axes = layout(titles, ["ideal", *shown])
-    # All panels have one scale, so that they can be compared.
-    every = pd.concat(panels)[["over_fewest", "ideal"]].to_numpy()
-    every = every[np.isfinite(every)]
-    for axes, lines in zip(all_axes, panels):
-        _scale_of_workers(axes, sorted(set(lines.workers)), every.min() / _WIDER, every.max() * _WIDER)
-        _lines(axes, lines, shown, baselines)
-    few, many = VALIDATED_WORKERS
-    note = (
-        f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the "
-        f"fewest workers; shaded: {few} to {many} workers, which validation covers"
-    )
-    if left_out := rows.method.nunique() - len(shown):
-        note += f"; the {left_out} slowest methods are left out"
-    finish(figure, folder / SPEED_UP_OVER_WORKERS, note)
-
-
-def _over_fewest(rows: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
-    """The rows of a panel with the speed-up over the better baseline on the fewest workers, and the ideal."""
-    fewest = rows.workers.min()
-    one = rows[(rows.workers == fewest) & rows.method.isin(baselines)].images_per_second.max()
-    return rows.assign(over_fewest=rows.images_per_second / one, ideal=rows.workers / fewest)
-
-
-def _scale_of_workers(axes: Axes, workers: Sequence[int], low: float, high: float) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.set_xticks(workers, map(str, workers))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("workers", fontsize=7)
-    axes.set_ylabel("speed-up", fontsize=7)
-    axes.set_xlim(workers[0] / _WIDER, workers[-1] * _WIDER)
-    axes.set_ylim(low, high)
-
-
-def _lines(axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str]) -> None:
-    """Draw the ideal and the methods of a panel, with labels at the ends of the lines."""
-    axes.axvspan(*VALIDATED_WORKERS, color="0.9", linewidth=0, zorder=0)
-    ideal = rows.drop_duplicates("workers").sort_values("workers")
-    axes.plot(ideal.workers, ideal.ideal, label="ideal", **_IDEAL)
-    ends = [End("ideal", ideal.workers.iloc[-1], ideal.ideal.iloc[-1], _IDEAL["color"])]
-    for method in shown:
-        line = rows[rows.method == method].sort_values("workers")
-        line = line[np.isfinite(line.over_fewest)]
-        if line.empty:
-            continue
-        look = line_look(method, shown, baselines)
-        axes.plot(line.workers, line.over_fewest, **look, **HOLLOW)
-        ends.append(end_of(look, line.workers.iloc[-1], line.over_fewest.iloc[-1], baselines))
-    write_labels(axes, ends)
+def _rungs(axes: Axes, rows: pd.DataFrame) -> None:
+    if rows[[*_PARTS]].isna().to_numpy().all():
+        ends = rows.step_seconds * 1e3
+        axes.barh(range(len(rows)), ends, height=0.72, color="0.45")
+        axes.grid(False, axis="y")
+    else:
+        ends = _stacked_bars(axes, rows)
+    for number, (end, ratio) in enumerate(zip(ends, rows.first_over_this)):
+        axes.text(end, number, f" {numbers.ratio(ratio)}", va="center", fontsize=6)
+    axes.set_xlim(0, _ROOM_FOR_NUMBERS * ends.max())
+    name_methods(axes, list(rows.method), [])
+    if rows.rung.isna().any() and rows.rung.notna().any():
+        axes.axhline(rows.rung.notna().sum() - 0.5, color="0.1", linewidth=0.6)

@@ -1,4 +1,4 @@
-"""How figures look: sizes, panels, texts and files."""
+"""How figures look: sizes, panels, legends, notes and files."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from PIL import Image
 
 from thinwire.base.files import writing
-from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
+from thinwire.report.figures.labels import shortened, text_width, wrapped
 
 THICK, THIN = 2.4, 1.0  # points
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
@@ -105,6 +105,17 @@ def grid(number: int, columns: int, inches: tuple[float, float], **options: Any)
     for unused in axes.flat[number:]:
         unused.set_visible(False)
     return figure, list(axes.flat[:number])
+
+
+KINDS = {"inprocess": "in process"}
+
+
+def heading(panel: pd.DataFrame) -> str:
+    """What the runs of a panel have in common."""
+    row = panel.iloc[0]
+    workers = f"{row.workers} worker{'s' if row.workers > 1 else ''}"
+    nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
+    return f"{row.dataset}, {row.model}, {workers}{nodes}, {KINDS.get(row.kind, row.kind)}"
 
 
 def task_of(rows: pd.DataFrame) -> pd.Series:

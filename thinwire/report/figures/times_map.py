@@ -13,8 +13,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from thinwire.report.figures import looks, style
-from thinwire.report.figures.fitted_text import shortened
+from thinwire.report.figures import style
+from thinwire.report.figures.labels import shortened
+from thinwire.report.figures.lines import look
 from thinwire.report.figures.style import finish, legend
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.known_accuracy import Known, fastest
@@ -89,7 +90,7 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
         axes.set_title(title, fontsize=_POINTS + 1)
     figure.supxlabel("Gbit/s of a node's link", fontsize=_POINTS + 1)
     methods = list(dict.fromkeys(told))
-    handles = [Patch(facecolor=looks.look(method).colour) for method in methods]
+    handles = [Patch(facecolor=look(method).colour) for method in methods]
     occurring = [state for state in _STATES if state in states]
     legend(figure, [*handles, *(Patch(**_STATES[state]) for state in occurring)], [*methods, *occurring])
     note = (
@@ -131,7 +132,7 @@ def _state(row: dict[Hashable, Any]) -> str:
 def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
     """Draw the cell of a method that is faster than SSGD."""
     x, y = corner
-    colour = looks.look(method).colour
+    colour = look(method).colour
     box = None
     match accuracy:
         case Known.SAME:

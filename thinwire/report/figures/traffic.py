@@ -1,6 +1,10 @@
-"""The figure `traffic`: what each method pushes and pulls, by kind of payload."""
+"""Figures of bytes: what each method pushes and pulls, and what it needs until it reaches a target.
 
-from collections.abc import Sequence
+`performance_profile` shows in which share of cells a method needs few bytes to the target (Dolan and Moré,
+"Benchmarking optimization software with performance profiles", 2002).
+"""
+
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +13,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
-from thinwire.report.figures.score_points import heading
-from thinwire.report.figures.style import finish, grid, legend, name_methods, say
-from thinwire.report.report_files import TRAFFIC_FIGURE
-from thinwire.report.rows.quantities import BLOCK
+from thinwire.report.figures.labels import write_beside
+from thinwire.report.figures.lines import end_of, layout, line_look, with_baselines
+from thinwire.report.figures.style import KINDS, finish, grid, heading, legend, name_methods, say
+from thinwire.report.report_files import FEWEST_CELLS, PROFILE, TRAFFIC_FIGURE
+from thinwire.report.rows.quantities import BLOCK, CELL
+from thinwire.report.rows.to_target import ratios
 
 # With looks that differ in grey, too.
-_KINDS = {
+_PAYLOADS = {
     "values": ("#0173b2", ""),
     "indices": ("#f0b050", "/////"),
     "scales": ("0.2", ""),
@@ -28,13 +35,11 @@ _KINDS = {
 _DIRECTIONS = {"payload_push_bytes": -1, "payload_pull_bytes": 1}
 
 
-def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
+def write_traffic(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
     """Draw a bar for each method: what a worker pushes to the left, what it pulls to the right.
 
-    Args:
-        traffic: one row for each run, channel, verb and `payload_kind`; bytes are means over the workers.
-        folder: for the figure.
-        baselines: labels of methods that are bold.
+    `traffic` has a row for each run, channel, verb and `payload_kind`, with means of bytes over the workers.
+    `baselines` are bold.
     """
     finite = np.isfinite(traffic[list(_DIRECTIONS)].to_numpy()).all(axis=1)
     done = traffic[(traffic.status == "done") & finite]
@@ -52,7 +57,7 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
         axes.set_title(heading(panel), fontsize=7)
         axes.set_xlabel("payload of a worker, MB:  pushed  ←  |  →  pulled", fontsize=7)
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
-    shown = [kind for kind in _KINDS if kind in set(done.payload_kind)]
+    shown = [kind for kind in _PAYLOADS if kind in set(done.payload_kind)]
     handles = [Patch(**_look(kind)) for kind in shown]
     legend(figure, handles, shown)
     note = (
@@ -75,7 +80,7 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
     for column, sign in _DIRECTIONS.items():
         of_methods = megabytes[column].unstack().reindex(list(methods)).fillna(0.0)
         end = np.zeros(len(methods))
-        for kind in [kind for kind in _KINDS if kind in of_methods]:
+        for kind in [kind for kind in _PAYLOADS if kind in of_methods]:
             widths = sign * of_methods[kind].to_numpy()
             axes.barh(places, widths, left=end, height=0.72, **_look(kind))
             end = end + widths
@@ -91,5 +96,73 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
 
 
 def _look(kind: str) -> dict[str, Any]:
-    colour, hatch = _KINDS[kind]
+    colour, hatch = _PAYLOADS[kind]
     return {"facecolor": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
+
+
+_LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
+
+
+def write_performance_profile(
+    task: LearningTask, to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
+) -> None:
+    """Draw a line for each method, a panel for each kind that has enough cells.
+
+    `to_target` has a row for each cell, method, kind and target; a miss has infinitely many bytes.
+    `baselines` are thick and black.
+    """
+    kinds = list(to_target.kind.unique()) if len(to_target) else []
+    profiles = {kind: profile(to_target[to_target.kind == kind], task) for kind in kinds}
+    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
+    if not profiles:
+        say(
+            f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
+            folder / PROFILE,
+        )
+        return
+    titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
+    figure, all_axes = layout(titles, list(to_target.method.unique()))
+    for axes, found in zip(all_axes, profiles.values()):
+        _lines(axes, found, baselines)
+    note = (
+        "bytes: payload pushed and pulled until the first evaluation that reaches the hardest target of the "
+        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
+        "method has no run, are left out"
+    )
+    finish(figure, folder / PROFILE, note)
+
+
+def profile(to_target: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
+    """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
+
+    It is for the hardest target of a cell. It is infinite where the method misses that, and missing where the
+    method has no run. Cells in which nobody reaches the target have no row.
+    """
+    targets = to_target.groupby(CELL).target_score
+    hardest = targets.transform("max" if task.higher_is_better else "min")
+    rows = to_target[to_target.target_score == hardest].drop_duplicates([*CELL, "method"])
+    needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
+    needed = needed.reindex(columns=to_target.method.unique())
+    reached = np.isfinite(needed.to_numpy()).any(axis=1)
+    return ratios(needed[reached]).dropna(axis=1, how="all")
+
+
+def _lines(axes: Axes, found: pd.DataFrame, baselines: Collection[str]) -> None:
+    finite = found.to_numpy()[np.isfinite(found.to_numpy())]
+    most = max(_LEAST_AXIS, finite.max()) * 1.1
+    # Those with the largest areas under their lines; the axis is logarithmic.
+    areas = np.log(most / found.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
+    stand_out = with_baselines(found.columns, areas.index, baselines)
+    ends = []
+    for method in found:
+        reached = np.sort(found[method][np.isfinite(found[method])])
+        percent = 100 * np.arange(len(reached) + 1) / found[method].count()
+        look = line_look(str(method), stand_out, baselines)
+        axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
+        ends.append(end_of(look, most, percent[-1], baselines))
+    axes.set_xlim(1, most)
+    axes.set_ylim(-2, 102)
+    style.ticks(axes, log=True)
+    axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
+    axes.set_ylabel("share of cells, %", fontsize=7)
+    write_beside(axes, ends)
