@@ -20,7 +20,7 @@ from torchvision.models.resnet import Bottleneck, ResNet
 
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation.passes_on_device import blank, pass_seconds
+from thinwire.simulation.device_clock import blank, pass_seconds
 from thinwire.train.passes import Passes
 
 MOST_ERROR = 0.25

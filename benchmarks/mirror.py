@@ -25,7 +25,7 @@ from thinwire.data import arrays, lay_out
 from thinwire.data.arrays import Data
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.mirrored import MirroredTrainer
-from thinwire.simulation.stand_in_data import repeated
+from thinwire.simulation.stand_ins import repeated
 from thinwire.train.cell_task import deterministic
 from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror

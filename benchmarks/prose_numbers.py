@@ -20,7 +20,7 @@ from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
 from thinwire.report.figures import times_map
 from thinwire.report.rows.known_accuracy import fastest
-from thinwire.simulation import times_file
+from thinwire.simulation import simulated_file
 
 LIST = Path(__file__).with_name("numbers.yaml")
 _NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?"
@@ -101,7 +101,7 @@ def _rows(file: str) -> pd.DataFrame:
 
 def _of_map(left_out: Sequence[str]) -> pd.DataFrame:
     """The cells of the map in which a method is faster than every SSGD."""
-    times = times_file.read(committed_tables.FOLDER)
+    times = simulated_file.read_times(committed_tables.FOLDER)
     if times is None:
         raise UserError("the committed results have no times")
     rows = times_map.shown(times)

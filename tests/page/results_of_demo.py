@@ -12,7 +12,7 @@ from thinwire.report.rows import collect, times
 from thinwire.report.rows.known_accuracy import PLACE
 from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.tables.summarise import summarise
-from thinwire.simulation import simulated_file, times_file
+from thinwire.simulation import simulated_file
 from thinwire.simulation.suite_times import with_speed_up
 
 EPOCHS = 3
@@ -126,7 +126,7 @@ def time_without_data(results: Path) -> pd.DataFrame:
         accelerator="a100_bf16",
     )
     made = with_speed_up(made, ["ssgd", "ssgd_bf16"], PLACE)
-    path = times_file.path_of(results, "times/cifar10")
+    path = simulated_file.path_of_times(results, "times/cifar10")
     path.parent.mkdir(parents=True)
     made.to_csv(path, index=False)
     return made

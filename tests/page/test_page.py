@@ -27,7 +27,7 @@ from thinwire.report.figures import lines as looks_of_figures
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.report_files import PAGE
 from thinwire.report.rows.known_accuracy import Known, fastest
-from thinwire.simulation import times_file
+from thinwire.simulation import simulated_file
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_methods_are_drawn_as_in_figures():
 def shown_together():
     """Of the committed results the labels that stand in one table, each with whether it is a baseline."""
     summary = pd.read_csv(ROOT / REFERENCE / "summary.csv", usecols=["suite", "method"], dtype=str)
-    without_data = times_file.read(ROOT / REFERENCE)
+    without_data = simulated_file.read_times(ROOT / REFERENCE)
     for suite, rows in pd.concat([summary, without_data]).groupby("suite"):
         against = baselines(load(suite))
         # A figure of docs/ has both with one look.
@@ -84,7 +84,7 @@ def test_labels_of_the_committed_results_that_are_shown_together_look_different(
 
 def test_methods_of_one_map_of_the_committed_results_have_different_colours():
     """A cell of the map is told by its colour alone."""
-    every = times_file.read(ROOT / REFERENCE)
+    every = simulated_file.read_times(ROOT / REFERENCE)
     for _, rows in every.groupby(["suite", "dataset", "model", "accelerator"]):
         for states in ([*Known], [Known.SAME]):
             best = fastest(rows, states)

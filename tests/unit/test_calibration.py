@@ -18,8 +18,8 @@ from thinwire.simulation.calibration import (
     costs_of_calls,
     step_seconds,
 )
+from thinwire.simulation.compute import at_common_speed
 from thinwire.simulation.operations import Compute, Post, Wait
-from thinwire.simulation.simulate import at_common_speed
 from thinwire.trace import trace_file
 from thinwire.trace.recorder import Activity, RecordedCall, Recorder
 

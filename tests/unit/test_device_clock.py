@@ -8,8 +8,7 @@ from thinwire.base.errors import UserError
 from thinwire.codecs import select
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation.device_clock import PASSES, DeviceClock
-from thinwire.simulation.passes_on_device import blank, pass_seconds
+from thinwire.simulation.device_clock import PASSES, DeviceClock, blank, pass_seconds
 from thinwire.trace.recorder import OPTIMIZER, Activity, Recorder, recording
 from thinwire.train.passes import Passes
 

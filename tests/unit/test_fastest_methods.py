@@ -7,7 +7,7 @@ import pytest
 
 from thinwire.base.errors import UserError
 from thinwire.report.rows.known_accuracy import PLACE, Known, fastest, in_words, known, of_methods
-from thinwire.simulation import times_file
+from thinwire.simulation import simulated_file
 
 STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}
 
@@ -38,17 +38,17 @@ def rows(rate=1.0, **steps):
 
 
 def write(results, suite, made):
-    path = times_file.path_of(results, suite)
+    path = simulated_file.path_of_times(results, suite)
     path.parent.mkdir(parents=True, exist_ok=True)
     made.to_csv(path, index=False)
     return path
 
 
 def test_the_times_of_all_suites_are_read_and_labels_stay_text(tmp_path):
-    assert times_file.read(tmp_path) is None
+    assert simulated_file.read_times(tmp_path) is None
     write(tmp_path, "times/b", rows())
     write(tmp_path, "a", rows().assign(model="1"))
-    read = times_file.read(tmp_path)
+    read = simulated_file.read_times(tmp_path)
     assert [*read.model.unique()] == ["1", "net"]
     assert len(read) == 2 * len(STEPS)
 
@@ -65,7 +65,7 @@ def test_the_times_of_all_suites_are_read_and_labels_stay_text(tmp_path):
 def test_a_broken_file_is_refused_with_the_command_that_makes_it_again(tmp_path, text, sentence):
     write(tmp_path, "times/b", rows()).write_text(text)
     with pytest.raises(UserError, match=rf"b\.csv:? {sentence}.*`thinwire times times/b --results"):
-        times_file.read(tmp_path)
+        simulated_file.read_times(tmp_path)
 
 
 def test_the_fastest_of_each_place_stands_beside_the_fastest_baseline():

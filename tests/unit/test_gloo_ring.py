@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinwire.simulation.gloo_ring import SEGMENT_BYTES, latency_seconds
+from thinwire.simulation.links import SEGMENT_BYTES, ring_latency_seconds
 
 LATENCY = 25e-3
 
@@ -16,7 +16,7 @@ LATENCY = 25e-3
     ],
 )
 def test_few_bytes_wait_for_two_latencies_a_pair_of_segments(members, latencies):
-    assert latency_seconds(8.0, members, LATENCY, 1e9) == pytest.approx(latencies * LATENCY)
+    assert ring_latency_seconds(8.0, members, LATENCY, 1e9) == pytest.approx(latencies * LATENCY)
 
 
 def test_five_segments_of_two_members_wait_behind_what_the_members_send_themselves():
@@ -28,10 +28,10 @@ def test_five_segments_of_two_members_wait_behind_what_the_members_send_themselv
     at 80, and arrives at 100. Its bytes alone take 50.
     """
     half, rate = 5.0 * SEGMENT_BYTES, SEGMENT_BYTES / 10e-3
-    assert latency_seconds(half, 2, 10e-3, rate) == pytest.approx(50e-3)
+    assert ring_latency_seconds(half, 2, 10e-3, rate) == pytest.approx(50e-3)
 
 
 def test_a_link_that_waits_is_ahead_of_its_rate_afterwards():
     half, rate = 5.0 * SEGMENT_BYTES, SEGMENT_BYTES / 10e-3
     # It waits before segments 2, 3 and 4, each time for 10 ms.
-    assert latency_seconds(half, 2, 10e-3, rate, 1e-3) == pytest.approx(47e-3, abs=1e-3)
+    assert ring_latency_seconds(half, 2, 10e-3, rate, 1e-3) == pytest.approx(47e-3, abs=1e-3)

@@ -9,8 +9,8 @@ from tests.unit.test_simulation import call, described
 from thinwire.base.placement import Cluster
 from thinwire.simulation import event_loop
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.groups import Groups, standing_for
-from thinwire.simulation.program import Await, Hold, Work
+from thinwire.simulation.event_loop import standing_for
+from thinwire.simulation.program import Await, Hold, Work, group_of, groups_on
 
 CLUSTER, STEPS = Cluster(24, 8), 3
 VERBS = ("mean", "gather", "ragged gather", "broadcast", "push_pull")
@@ -88,9 +88,10 @@ def test_no_node_stands_for_others_if_the_members_of_a_call_do_not_hand_over_the
     assert found.tolist() == [*range(8)]
 
 
-def test_groups_are_those_of_the_cluster():
-    for cluster in (CLUSTER, Cluster(6), Cluster(5, 5)):
-        groups = Groups(cluster)
+@pytest.mark.parametrize("cluster", [CLUSTER, Cluster(6), Cluster(5, 5)], ids=str)
+def test_groups_are_those_of_the_cluster(cluster):
+    for channel in cluster.groups(0):
+        of_each = {cluster.groups(worker)[channel] for worker in range(cluster.workers)}
+        assert [*map(tuple, groups_on(cluster, channel))] == sorted(of_each)
         for worker in range(cluster.workers):
-            for channel, members in cluster.groups(worker).items():
-                assert tuple(groups.of(worker, channel)) == members
+            assert tuple(group_of(cluster, worker, channel)) == cluster.groups(worker)[channel]

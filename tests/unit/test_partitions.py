@@ -34,7 +34,7 @@ from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import summary
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.stand_in_data import repeated
+from thinwire.simulation.stand_ins import repeated
 from thinwire.train.result_files import data_folder, record_folder
 from thinwire.train.run_cell import Attempt
 

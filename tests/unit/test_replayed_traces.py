@@ -8,8 +8,7 @@ from tests.traced import Everything, trace_of
 from thinwire.base.errors import UserError
 from thinwire.simulation import event_loop
 from thinwire.simulation.program import Await, HandOver, Work
-from thinwire.simulation.recorded_worker import MeasuredCall, MeasuredCalls
-from thinwire.simulation.replay import measured_end_seconds, replayed
+from thinwire.simulation.replay import MeasuredCall, MeasuredCalls, measured_end_seconds, replayed
 from thinwire.trace import trace_file
 from thinwire.trace.trace_file import CALL_COLUMNS, COMPUTE, SERVER_TRACK, SPAN_COLUMNS, Trace
 

@@ -7,7 +7,7 @@ from tests.unit.test_simulation import BYTES, described
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation import event_loop, recurrence
-from thinwire.simulation.call_seconds import Loads, shape_of
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic.wire_bytes import payload_rate
@@ -86,7 +86,7 @@ def test_the_load_of_a_message_is_that_of_a_gather_of_two_in_one_direction():
     loads = Loads(ON, cluster)
     for ends in ((0, 1), (1, 2)):
         gather = HandOver("world", "gather", 0, True, BYTES, 0, 0.0)
-        (both,), (one,) = loads.of(shape_of(gather, ends)).phases, loads.of_message(*ends, BYTES).phases
+        (both,), (one,) = loads.of(gather, ends).phases, loads.of_message(*ends, BYTES).phases
         assert one.latency_seconds == both.latency_seconds
         for own, twice in zip(one.busy, both.busy):
             assert own.seconds.sum() == pytest.approx(twice.seconds.sum() / 2)

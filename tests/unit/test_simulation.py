@@ -9,7 +9,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config.clusters import ClusterDescription
 from thinwire.simulation import event_loop, recurrence
-from thinwire.simulation.call_seconds import Loads, shape_of
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.simulation.program import Await, HandOver, Hold, Work, program_of
 from thinwire.traffic import wire_bytes
@@ -147,7 +147,7 @@ def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
     cluster, on = Cluster(4, 2), described(latency=0, call=1e-3)
     loads = Loads(on, cluster, latency_seconds={"mean": 5e-3, "ragged gather": 7e-3})
     found = {
-        (verb, channel): loads.of(shape_of(call(verb, channel), cluster.groups(0)[channel]))
+        (verb, channel): loads.of(call(verb, channel), cluster.groups(0)[channel])
         for verb in ("mean", "gather", "ragged gather")
         for channel in ("across", "node")
     }
@@ -216,14 +216,13 @@ def test_a_mean_of_two_over_links_with_a_latency_waits_for_four_of_them_on_an_em
 @pytest.mark.parametrize(("size", "late"), [(BYTES, 0.5), (60_000, 0.0)])
 def test_a_gather_of_two_on_an_emulated_network_waits_for_half_of_the_late_payload(size, late):
     cluster, on = Cluster(2, 2), described()
-    gather = shape_of(call("gather", size=size), (0, 1))
-    real, emulated = (Loads(on, cluster, burst).of(gather).phases[0] for burst in (0, 36_864))
+    gather = call("gather", size=size)
+    real, emulated = (Loads(on, cluster, burst).of(gather, (0, 1)).phases[0] for burst in (0, 36_864))
     extra = late * size / payload_rate(on.link.rate_bytes_per_second)
     assert emulated.latency_seconds == pytest.approx(real.latency_seconds + extra)
     # Among more members nothing is added, even if only two of them have a neighbour on another node.
     for more in (Cluster(3, 3), Cluster(4, 2)):
-        call_of_all = shape_of(call("gather", size=size), tuple(more.world()))
-        phases = [Loads(on, more, burst).of(call_of_all).phases[0] for burst in (0, 36_864)]
+        phases = [Loads(on, more, burst).of(gather, more.world()).phases[0] for burst in (0, 36_864)]
         assert len({phase.latency_seconds for phase in phases}) == 1
 
 

@@ -15,8 +15,8 @@ from thinwire.config.accelerators import load_accelerator
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Track
 from thinwire.report import track
+from thinwire.simulation.device_clock import seconds_of_passes
 from thinwire.simulation.simulate import SimulatedCell
-from thinwire.simulation.without_data import seconds_of_passes
 from thinwire.train.record_check import SoundRecord
 
 TRACK = Track(cluster="wan_200m_50ms", target=3.5, seeds=4, sigma=0.1, threshold=3.0)

@@ -1,6 +1,5 @@
 """Cells that are simulated without their data, on any number of nodes, and what is asked of them."""
 
-import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,17 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config import clusters
 from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cells
 from thinwire.config.yaml_file import Module
 from thinwire.report import simulated_tables as shown
-from thinwire.simulation import questions, small_inputs, without_data
+from thinwire.simulation import ladder_ratio, stand_ins, without_data
+from thinwire.simulation.ladder_ratio import RATIO_CLUSTER, ratios
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Post
-from thinwire.simulation.questions import RATIO_CLUSTER, highest_rate, ratios
+from thinwire.simulation.plan import highest_rate
 from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 CLUSTER, DEVICE = clusters.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
@@ -59,7 +58,7 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
     derived = made._schedules.on(5, 2)
     mirrored = MirroredCell(
-        small, Path(), Cluster(10, 5), partial(small_inputs.task_of, small_inputs.Network(small))
+        small, Path(), Cluster(10, 5), partial(stand_ins.small_task, stand_ins.Network(small))
     )
     for role, run in mirrored.roles(2):
         for worker in role.workers:
@@ -93,8 +92,7 @@ def test_a_network_of_text_and_one_whose_weights_depend_on_its_images_keep_their
     for cell in (text, images):
         made = CellWithoutData(cell, 1, DEVICE)
         sent = sum(sent for *_, sent in calls_of(made._schedules.on(2, 1).steps[0]))
-        weights = sum(weight.numel() for weight in small_inputs.Network(cell).build().parameters())
-        assert sent == pytest.approx(4 * weights, rel=0.01)
+        assert sent == pytest.approx(4 * stand_ins.weights(cell), rel=0.01)
 
 
 def test_slower_links_and_more_nodes_never_make_a_step_shorter(ssgd):
@@ -121,12 +119,6 @@ def test_the_rate_is_found_within_a_percent_and_the_ends_of_the_range_are_answer
     assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) <= 2
     assert highest_rate(lambda rate: 0.5, 0.5, 0.01, 100) == 100
     assert highest_rate(lambda rate: 0.4, 0.5, 0.01, 100) is None
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (2, 1), (1, 1), (1, math.inf)])
-def test_what_is_no_range_is_refused(low, high):
-    with pytest.raises(UserError, match="no range of rates"):
-        highest_rate(lambda rate: 1 / rate, 0.5, low, high)
 
 
 DESCRIBED = clusters.load_cluster(RATIO_CLUSTER)
@@ -176,6 +168,6 @@ def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):
 def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
     made = []
     monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
-    questions.ends_of_the_ladder(4)
+    ladder_ratio.ends_of_the_ladder(4)
     assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
     assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}

@@ -23,7 +23,7 @@ from thinwire.config.expand import cells, cells_as_it_ran
 from thinwire.records.record import FILES, RUN
 from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC
 from thinwire.report.rows.collect import collect_cells
-from thinwire.simulation import simulated_file, times_file
+from thinwire.simulation import simulated_file
 from thinwire.train.result_files import (
     ARCHIVE_SUFFIX,
     archives_folder,
@@ -167,7 +167,7 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
         pack(results, suite, reference)
         _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
     own = [results / name for name in _SIMULATED]
-    for path in (*own, *times_file.paths(results)):
+    for path in (*own, *simulated_file.paths_of_times(results)):
         _copy(path, reference / path.relative_to(results))
     with unpacked(reference) as view:
         _collect(reference, view)

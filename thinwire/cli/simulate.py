@@ -26,15 +26,14 @@ from thinwire.plugins import show
 from thinwire.report import regimes, tuning
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import write_hsgd_ratio
-from thinwire.simulation import times_file
-from thinwire.simulation.questions import (
+from thinwire.simulation.ladder_ratio import (
     LADDER,
     RATIO_CLUSTER,
     RATIO_DEVICE,
     ends_of_the_ladder,
     ratios,
 )
-from thinwire.simulation.simulated_file import write
+from thinwire.simulation.simulated_file import path_of_times, write
 from thinwire.simulation.suite_times import described, simulate_suite
 from thinwire.simulation.times_without_data import fastest, simulate_without_data
 
@@ -71,7 +70,7 @@ def times_main(arguments: Namespace) -> int:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     subset = grid_subset.of_words(arguments.only)
     rows = simulate_without_data(arguments.suite, subset, arguments.jobs, say)
-    path = times_file.path_of(arguments.results, arguments.suite)
+    path = path_of_times(arguments.results, arguments.suite)
     with aside(path) as scratch:
         with_table_digits(rows).to_csv(scratch, index=False)
     print("\n".join(fastest(rows)))

@@ -21,7 +21,7 @@ from thinwire.launch.retry import require_no_trouble
 from thinwire.simulation.describe import describe, kinds_of_steps, ranges
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
 from thinwire.simulation.operations import Role
-from thinwire.simulation.stand_in_data import stands_in
+from thinwire.simulation.stand_ins import stands_in
 from thinwire.trace import perfetto, trace_file
 from thinwire.trace.trace_file import SERVER_TRACK, Trace, step_seconds
 from thinwire.train.result_files import lock_file, partial_folder, trace_folder, tracing_folder

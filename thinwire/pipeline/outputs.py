@@ -34,7 +34,7 @@ from thinwire.report.report_files import (
     TRAFFIC,
     of_runs,
 )
-from thinwire.simulation import questions, simulated_file, times_file
+from thinwire.simulation import ladder_ratio, simulated_file
 
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
@@ -144,9 +144,9 @@ def hsgd_ratio() -> list[str]:
 def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
     described = (
-        *map(suite_path, (questions.LADDER, questions.NETWORK)),
-        clusters.CLUSTERS / f"{questions.RATIO_CLUSTER}.yaml",
-        accelerators.ACCELERATORS / f"{questions.RATIO_DEVICE}.yaml",
+        *map(suite_path, (ladder_ratio.LADDER, ladder_ratio.NETWORK)),
+        clusters.CLUSTERS / f"{ladder_ratio.RATIO_CLUSTER}.yaml",
+        accelerators.ACCELERATORS / f"{ladder_ratio.RATIO_DEVICE}.yaml",
     )
     return [inputs.path_in_rules(path) for path in described]
 
@@ -194,7 +194,7 @@ def times(suite: str) -> str:
 
 def times_without_data() -> list[str]:
     """The files of times of all suites that a person has simulated without data."""
-    return [str(path) for path in times_file.paths(Path("results"))]
+    return [str(path) for path in simulated_file.paths_of_times(Path("results"))]
 
 
 def choices(*suites: str) -> list[str]:

@@ -17,7 +17,7 @@ from thinwire.report.figures.times_map import MAP, shown, write_map
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.known_accuracy import PLACE
 from thinwire.report.rows.quantities import faster_between
-from thinwire.simulation import times_file
+from thinwire.simulation import simulated_file
 
 Row = dict[str, object]
 _CLUSTER = [column for column in PLACE if column not in ("rate_gbit_per_second", "latency_seconds")]
@@ -78,7 +78,7 @@ def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> 
     Methods that were not simulated have no rows.
 
     Args:
-        times: as `thinwire.simulation.times_file.read` gives them; suites that are not there have no rows.
+        times: as `simulated_file.read_times` gives them; suites that are not there have no rows.
         published: gains.
 
     Returns:
@@ -164,7 +164,7 @@ def write(results: Path) -> list[Path]:
     Raises:
         UserError: a file of times is broken.
     """
-    times = times_file.read(results)
+    times = simulated_file.read_times(results)
     made: list[Path] = []
     if times is None:
         return made

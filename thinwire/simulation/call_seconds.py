@@ -6,46 +6,43 @@ do not have: see `_mean`. The headers of frames take their share of a link's rat
 second phase of a mean is the one in which the members pass on what they have added.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import ceil, log2
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinwire.base.placement import Cluster
 from thinwire.config.clusters import ClusterDescription
-from thinwire.simulation import gloo_ring
-from thinwire.simulation.links import Busy, Floats, Integers, Links, Load, Phase
+from thinwire.simulation.links import (
+    NO_LOAD,
+    Busy,
+    Floats,
+    Integers,
+    Links,
+    Load,
+    Phase,
+    ring_latency_seconds,
+)
 from thinwire.simulation.program import HandOver, kind_of_call
 from thinwire.traffic.wire_bytes import payload_rate
 
 # Collective calls between nodes that a group has under way at once: the threads of gloo. Later ones wait.
 CALLS_AT_ONCE = 2
+# Ragged gathers and servers use messages, of which any number is under way.
+_COLLECTIVE = ("mean", "gather", "broadcast")
+_HOPS_OF_TWO = {"mean": 2, "gather": 1, "ragged gather": 1, "broadcast": 1, "push_pull": 1}
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What the load of a call depends on, for all members alike."""
+class Transfer(NamedTuple):
+    """What all workers transfer at the same time, in bytes: [workers]."""
 
-    verb: str
-    members: range | tuple[int, ...]  # the workers of the channel, in the order of their ranks
-    partner: int  # the rank of a broadcast's source or of a server's worker
-    ragged: bool
-    push_bytes: int  # that each member hands over
-    pull_bytes: int  # of a server's answer
-
-    @property
-    def ranks(self) -> Integers:
-        """[members]: the workers."""
-        if isinstance(self.members, range):
-            return np.arange(self.members.start, self.members.stop, self.members.step)
-        return np.asarray(self.members)
-
-
-def shape_of(call: HandOver, members: range | tuple[int, ...]) -> Shape:
-    """What the load of a call in a program depends on."""
-    return Shape(call.verb, members, call.partner, call.ragged, call.push_bytes, call.pull_bytes)
+    between: Floats  # sent to other nodes
+    inside: Floats  # sent to the own node
+    received: Floats  # from other nodes
+    hops: float  # that follow one another until the last byte has arrived
 
 
 class Loads:
@@ -80,23 +77,23 @@ class Loads:
         self.links = cluster.nodes if shared else cluster.workers
         self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)
         self._node_of = np.arange(cluster.workers) // per_node
-        self._known: dict[Shape, Load] = {}
+        self._known: dict[object, Load] = {}
 
     def free_links(self) -> Links:
         """All links and buses of the cluster."""
         return Links(self.links, self._cluster.nodes, self._ahead_seconds)
 
-    def of(self, shape: Shape) -> Load:
-        """The load of a call; calls of one shape share it."""
-        load = self._known.get(shape)
-        if load is None:
-            load = self._known[shape] = self._made(shape)
-        return load
+    def of(self, call: HandOver, members: Sequence[int]) -> Load:
+        """The load of a call of these workers, in the order of their ranks; calls that are alike share it."""
+        key = (call.verb, call.partner, call.ragged, call.push_bytes, call.pull_bytes, members)
+        if key not in self._known:
+            self._known[key] = self._made(call, np.array(members))
+        return self._known[key]
 
     def of_message(self, sender: int, receiver: int, size: int) -> Load:
         """The load of so many bytes from one worker to another."""
         if sender == receiver:
-            return Load((), 0, 0)
+            return NO_LOAD
         link, described = self._described.link, self._described
         latency, none = described.call_latency_seconds, Busy.only()
         source, target = int(self._node_of[sender]), int(self._node_of[receiver])
@@ -114,32 +111,25 @@ class Loads:
         links = np.repeat(nodes, self.links // len(nodes))
         return replace(load, phases=tuple(phase.among(links, nodes) for phase in load.phases))
 
-    def _made(self, shape: Shape) -> Load:
-        if len(shape.members) == 1:
-            return Load((), 0, 0)
-        transfers = _TRANSFERS[shape.verb](self, shape)
-        sent_bytes = round(sum(float(part.sum()) for sent, _, _ in transfers for part in sent))
-        between_nodes = round(sum(float(between.sum()) for (between, _), _, _ in transfers))
-        kind, share = kind_of_call(shape.verb, shape.ragged), 1.0
+    def _made(self, call: HandOver, ranks: Integers) -> Load:
+        if len(ranks) == 1:
+            return NO_LOAD
+        transfers = self._transfers(call, ranks)
+        sent_bytes = round(
+            sum(float(part.sum()) for each in transfers for part in (each.between, each.inside))
+        )
+        between_nodes = round(sum(float(each.between.sum()) for each in transfers))
+        kind, share = kind_of_call(call.verb, call.ragged), 1.0
         if kind == "mean" and between_nodes and self.means_in_two_phases:
-            transfers = [half for transfer in transfers for half in _halves(*transfer)]
-            share = 0.5
-        phases = tuple(self._phase(kind, *transfer, share) for transfer in transfers)
+            # Parts are added, then the sums are passed on.
+            between, inside, received, hops = transfers[0]
+            transfers, share = [Transfer(between / 2, inside / 2, received / 2, hops / 2)] * 2, 0.5
+        phases = tuple(self._phase(kind, transfer, share) for transfer in transfers)
         return Load(phases, sent_bytes, between_nodes, kind in _COLLECTIVE and between_nodes > 0)
 
-    def _phase(
-        self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float, share: float
-    ) -> Phase:
-        """Give a phase, from bytes of all workers.
-
-        Args:
-            kind: of the call.
-            sent: that each worker sends to other nodes, and to its own node.
-            received: that each worker receives from other nodes.
-            hops: that follow one another until the last byte has arrived.
-            share: of the latency of its kind.
-        """
-        between, inside = sent
+    def _phase(self, kind: str, transfer: Transfer, share: float) -> Phase:
+        """The phase of a transfer of a call, which has this share of the latency of its kind."""
+        between, inside, received, hops = transfer
         link, described = self._described.link, self._described
         rate = payload_rate(link.rate_bytes_per_second)
         out = np.bincount(self._link_of, between, self.links) / rate
@@ -163,11 +153,11 @@ class Loads:
         return Phase((Busy.of(out), Busy.of(into), Busy.of(bus)), latency, least)
 
     def _ring_latency_seconds(self, half_bytes: float, hops: float) -> float:
-        """How long a phase of gloo's ring waits for the latency of links; see `gloo_ring`."""
+        """How long a phase of gloo's ring waits for the latency of links."""
         link = self._described.link
         rate = payload_rate(link.rate_bytes_per_second)
         members, burst_seconds = round(hops) + 1, self._ahead_seconds[0]
-        return gloo_ring.latency_seconds(half_bytes, members, link.latency_seconds, rate, burst_seconds)
+        return ring_latency_seconds(half_bytes, members, link.latency_seconds, rate, burst_seconds)
 
     def _late_seconds(self, half_bytes: float) -> float:
         """How much longer a gather between two members takes on an emulated network, if one of them is late.
@@ -179,104 +169,61 @@ class Loads:
             return 0.0
         return half_bytes / payload_rate(self._described.link.rate_bytes_per_second)
 
-    def _zeros(self) -> Floats:
-        return np.zeros(self._cluster.workers)
+    def _transfers(self, call: HandOver, ranks: Integers) -> list[Transfer]:
+        if call.verb == "mean":
+            return [self._mean(call.push_bytes, ranks)]
+        if call.verb == "gather":
+            return [self._gather(call, ranks)]
+        if call.verb == "broadcast":
+            # A chain from the source, which enters each other node once; all its parts are under way at once.
+            own = np.roll(ranks, -call.partner)
+            nodes = self._node_of[own]
+            chain = own[np.argsort((nodes - nodes[0]) % (nodes.max() + 1), kind="stable")]
+            return [self._one_way(chain[:-1], chain[1:], call.push_bytes, len(chain) - 1)]
+        # All members push to the server's worker; its answer goes to all of them.
+        others = np.delete(ranks, call.partner)
+        server = np.full_like(others, ranks[call.partner])
+        pushes = self._one_way(others, server, call.push_bytes, 1)
+        return [pushes, self._one_way(server, others, call.pull_bytes, 1)]
 
-    def _ring(self, own: Integers, each_sends: Floats) -> tuple[tuple[Floats, Floats], Floats]:
-        """Every member sends so many bytes to the next one."""
-        following = np.roll(own, -1)
-        away = self._node_of[own] != self._node_of[following]
-        between, inside, received = self._zeros(), self._zeros(), self._zeros()
-        between[own[away]] = each_sends[away]
-        inside[own[~away]] = each_sends[~away]
-        received[following[away]] = each_sends[away]
-        return (between, inside), received
+    def _mean(self, size: int, ranks: Integers) -> Transfer:
+        """An all-reduce.
 
-    def _star(self, shape: Shape, each: int) -> tuple[tuple[Floats, Floats], Floats]:
-        """Every member but one sends so many bytes to that one."""
-        own = shape.ranks
-        server = own[shape.partner]
-        others = own[own != server]
-        away = self._node_of[others] != self._node_of[server]
-        between, inside, received = self._zeros(), self._zeros(), self._zeros()
-        between[others[away]] = each
-        inside[others[~away]] = each
-        received[server] = each * away.sum()
-        return (between, inside), received
+        - ring: 2 (n-1) steps. Each member sends 2 (n-1)/n of the bytes to the next one.
+        - tree: recursive halving and doubling. It has as many bytes in 2 log2(n) steps.
+        - hierarchical: a ring on each node, in its memory. Between the nodes, each place on a node has a ring
+          of its own, with its part of the bytes.
+        """
+        count, nodes = len(ranks), len(np.unique(self._node_of[ranks]))
+        algorithm = self._described.algorithms.all_reduce
+        if algorithm == "hierarchical" and 1 < nodes < count:
+            per_node = count // nodes
+            between = self._of_workers(ranks, 2 * (nodes - 1) / nodes * size / per_node)
+            inside = self._of_workers(ranks, 2 * (per_node - 1) / per_node * size)
+            return Transfer(between, inside, between, 2 * (nodes - 1))
+        hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
+        return self._one_way(ranks, np.roll(ranks, -1), 2 * (count - 1) / count * size, hops)
 
+    def _gather(self, call: HandOver, ranks: Integers) -> Transfer:
+        """Equal payloads pass round a ring; ragged ones go from every member to every other."""
+        others = len(ranks) - 1
+        if not call.ragged:
+            return self._one_way(ranks, np.roll(ranks, -1), others * call.push_bytes, others)
+        nodes = self._node_of[ranks]
+        on_node = np.bincount(nodes)[nodes]
+        between = self._of_workers(ranks, (len(ranks) - on_node) * float(call.push_bytes))
+        inside = self._of_workers(ranks, (on_node - 1) * float(call.push_bytes))
+        return Transfer(between, inside, between, 1)
 
-# Ragged gathers and servers use messages, of which any number is under way.
-_COLLECTIVE = ("mean", "gather", "broadcast")
-_HOPS_OF_TWO = {"mean": 2, "gather": 1, "ragged gather": 1, "broadcast": 1, "push_pull": 1}
-Transfers = list[tuple[tuple[Floats, Floats], Floats, float]]
+    def _one_way(self, senders: Integers, receivers: Integers, each_sends: float, hops: float) -> Transfer:
+        """Each of these senders sends so many bytes to the receiver at the same place."""
+        away = self._node_of[senders] != self._node_of[receivers]
+        ends = (senders[away], senders[~away], receivers[away])
+        between, inside, received = (self._of_workers(ranks, each_sends) for ranks in ends)
+        return Transfer(between, inside, received, hops)
 
-
-def _mean(loads: Loads, shape: Shape) -> Transfers:
-    """An all-reduce.
-
-    - ring: 2 (n-1) steps. Each member sends 2 (n-1)/n of the bytes to the next one.
-    - tree: recursive halving and doubling. It has as many bytes in 2 log2(n) steps.
-    - hierarchical: a ring on each node, in its memory. Between the nodes, each place on a node has a ring of
-      its own, with its part of the bytes.
-    """
-    size, count = shape.push_bytes, len(shape.members)
-    nodes = len(np.unique(loads._node_of[shape.ranks]))
-    algorithm = loads._described.algorithms.all_reduce
-    if algorithm == "hierarchical" and 1 < nodes < count:
-        own, per_node = shape.ranks, count // nodes
-        between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
-        between[own] = received[own] = 2 * (nodes - 1) / nodes * size / per_node
-        inside[own] = 2 * (per_node - 1) / per_node * size
-        return [((between, inside), received, 2.0 * (nodes - 1))]
-    sent, received = loads._ring(shape.ranks, np.full(count, 2 * (count - 1) / count * size))
-    hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
-    return [(sent, received, float(hops))]
-
-
-def _halves(sent: tuple[Floats, Floats], received: Floats, hops: float) -> Transfers:
-    """A mean as two transfers: parts are added, then the sums are passed on."""
-    between, inside = sent
-    return [((between / 2, inside / 2), received / 2, hops / 2)] * 2
-
-
-def _gather(loads: Loads, shape: Shape) -> Transfers:
-    """Equal payloads pass round a ring; ragged ones go from every member to every other."""
-    count, each = len(shape.members), shape.push_bytes
-    if not shape.ragged:
-        sent, received = loads._ring(shape.ranks, np.full(count, float((count - 1) * each)))
-        return [(sent, received, float(count - 1))]
-    own = shape.ranks
-    on_node = np.bincount(loads._node_of[own], minlength=loads._cluster.nodes)[loads._node_of[own]]
-    between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
-    between[own] = received[own] = (count - on_node) * float(each)
-    inside[own] = (on_node - 1) * float(each)
-    return [((between, inside), received, 1.0)]
-
-
-def _broadcast(loads: Loads, shape: Shape) -> Transfers:
-    """A chain from the source, which enters each other node once; all its parts are under way at once."""
-    own = np.roll(shape.ranks, -shape.partner)
-    nodes = loads._node_of[own]
-    order = np.argsort((nodes - nodes[0]) % (nodes.max() + 1), kind="stable")
-    chain, each = own[order], float(shape.push_bytes)
-    senders, receivers = chain[:-1], chain[1:]
-    away = loads._node_of[senders] != loads._node_of[receivers]
-    between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
-    between[senders[away]] = each
-    inside[senders[~away]] = each
-    received[receivers[away]] = each
-    return [((between, inside), received, float(len(chain) - 1))]
-
-
-def _push_pull(loads: Loads, shape: Shape) -> Transfers:
-    """All members push to the server's worker; its answer goes to all of them."""
-    pushes, pushed = loads._star(shape, shape.push_bytes)
-    (away, near), _ = loads._star(shape, shape.pull_bytes)
-    # The answer takes the same ways back.
-    server = shape.ranks[shape.partner]
-    between, inside = loads._zeros(), loads._zeros()
-    between[server], inside[server] = away.sum(), near.sum()
-    return [(pushes, pushed, 1.0), ((between, inside), away, 1.0)]
-
-
-_TRANSFERS = {"mean": _mean, "gather": _gather, "broadcast": _broadcast, "push_pull": _push_pull}
+    def _of_workers(self, ranks: Integers, each_sends: NDArray[Any] | float) -> Floats:
+        """[workers]: the sums of what is sent or received at these ranks, which may repeat."""
+        sums = np.zeros(self._cluster.workers)
+        np.add.at(sums, ranks, each_sends)
+        return sums

@@ -16,28 +16,21 @@ from typing import Any
 import numpy as np
 
 from thinwire.base.placement import Cluster
-from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads, shape_of
-from thinwire.simulation.groups import Groups
-from thinwire.simulation.links import Integers, Load
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads
+from thinwire.simulation.links import NO_LOAD, Integers, Load
 from thinwire.simulation.operations import MESSAGES
-from thinwire.simulation.program import HandOver
-
-_NOTHING = Load((), 0, 0)
+from thinwire.simulation.program import Carried, HandOver, group_of
 
 
 @dataclass(slots=True)
-class _Call:
+class _Call(Carried):
     """A call of all members of a channel."""
 
-    load: Load
-    server: int  # the worker that hosts the server
-    server_seconds: float
-    missing: int  # members that have not made it yet
-    begin: float = 0.0
-    end: float = -1.0
+    load: Load = NO_LOAD
+    server: int = 0  # the worker that hosts the server
+    server_seconds: float = 0.0
+    missing: int = 1  # members that have not made it yet
     carried: int = 0  # phases
-    served: float = 0.0
-    blocked: list[int] = field(default_factory=list)
     after: list["_Call"] = field(default_factory=list)  # for whose end it is held back
     held: list["_Phase"] = field(default_factory=list)  # the calls that are held back for its end
 
@@ -68,12 +61,11 @@ class CallsOnLinks:
             stands_for: [nodes]: the node that is simulated for each, see `standing_for`. The workers of these
                 nodes are numbered from 0 on.
         """
-        self._loads, self._links, self._groups = loads, loads.free_links(), Groups(cluster)
+        self._loads, self._links, self._cluster = loads, loads.free_links(), cluster
         nodes, alike = np.unique(stands_for, return_counts=True)
         self._alike = dict(zip(nodes.tolist(), alike.tolist()))  # by node: for how many it stands
         self._is_simulated = np.isin(np.arange(cluster.nodes), nodes)
-        self._per_node = cluster.workers_per_node
-        self._workers = np.flatnonzero(np.repeat(self._is_simulated, self._per_node)).tolist()
+        self._workers = np.flatnonzero(np.repeat(self._is_simulated, cluster.workers_per_node)).tolist()
         # Of each simulated worker, by channel: its group, and how many calls it has made there.
         self._groups_of: list[dict[str, _Group]] = [{} for _ in self._workers]
         self._counts: list[dict[str, int]] = [{} for _ in self._workers]
@@ -104,10 +96,13 @@ class CallsOnLinks:
         key = (channel, first, number)
         call = self._incomplete.get(key)
         if call is None:
-            server = group.members[what.partner]
-            call = _Call(self._load(what, group), server, what.server_seconds, group.simulated)
-            call.after += after
-            self._incomplete[key] = call
+            call = self._incomplete[key] = _Call(
+                load=self._load(what, group),
+                server=group.members[what.partner],
+                server_seconds=what.server_seconds,
+                missing=group.simulated,
+                after=[*after],
+            )
         call.begin = max(call.begin, now)
         call.missing -= 1
         if not call.missing:
@@ -127,7 +122,7 @@ class CallsOnLinks:
         number = made[route] = made[route] + 1
         call = self._half_made.pop((*key, number), None)
         if call is None:
-            call = self._half_made[*key, number] = _Call(_NOTHING, worker, 0.0, 1)
+            call = self._half_made[*key, number] = _Call()
         else:
             call.missing = 0
         call.begin = max(call.begin, now)
@@ -142,9 +137,9 @@ class CallsOnLinks:
 
     def _join(self, worker: int, channel: str) -> _Group:
         """The group of a simulated worker on a channel."""
-        members = self._groups.of(self._workers[worker], channel)
+        members = group_of(self._cluster, self._workers[worker], channel)
         if channel == "node":
-            group = _Group(members, len(members), self._alike[members.start // self._per_node])
+            group = _Group(members, len(members), self._alike[self._cluster.node_of(members.start)])
         else:
             group = _Group(members, sum(1 for own in self._workers if own in members), 1)
         self._groups_of[worker][channel] = group
@@ -154,7 +149,7 @@ class CallsOnLinks:
         """Of a call, on the links and buses of the simulated nodes."""
         key = (what, group.members.start)
         if key not in self._known:
-            load = self._loads.of(shape_of(what, group.members))
+            load = self._loads.of(what, group.members)
             self._known[key] = load if self._is_simulated.all() else self._loads.on(self._is_simulated, load)
         return self._known[key]
 

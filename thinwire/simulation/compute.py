@@ -1,4 +1,4 @@
-"""What is typical of the steps that this machine computed, and how much they vary."""
+"""What is typical of the steps that this machine computed, how much they vary, and its speed meanwhile."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from statistics import median
 
 import numpy as np
 
-from thinwire.simulation.operations import Compute, Step, Wait
+from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
 from thinwire.simulation.program import Floats
-from thinwire.trace.recorder import HARNESS
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
 # The first steps of a run are slower than all others.
 WARM_UP_STEPS = 3
@@ -65,3 +65,42 @@ def _structure(step: Step) -> tuple[object, ...]:
         (o.kind, o.name) if isinstance(o, Compute) else "wait" if isinstance(o, Wait) else (o.channel, o.verb)
         for o in step
     )
+
+
+def at_common_speed(schedules: Sequence[Sequence[Step]]) -> list[list[Step]]:
+    """Schedules that were measured one after the other, with all seconds scaled to one speed of the machine.
+
+    A core is faster at one time than at another, by a quarter and more. Without a remedy, a method would seem
+    slow because the machine was. But methods with the same layers compute the same passes: so all seconds of
+    a schedule are scaled such that its passes take as long as in the median over these schedules. If a method
+    wants fewer gradients, only those parts of the passes are compared that all of them have.
+    """
+    passes = [_passes(steps) for steps in schedules]
+    models = [frozenset(name for kind, name in own if kind == FORWARD) for own in passes]
+    seconds: list[float] = []
+    for model, own in zip(models, passes):
+        alike = [other for key, other in zip(models, passes) if key == model]
+        seconds.append(sum(own[part] for part in own if all(part in other for other in alike)))
+    made = []
+    for steps, model, measured in zip(schedules, models, seconds):
+        typical = median(others for key, others in zip(models, seconds) if key == model)
+        factor = typical / measured if measured else 1.0
+        made.append([[_scaled(operation, factor) for operation in step] for step in steps])
+    return made
+
+
+def _passes(steps: Sequence[Step]) -> dict[tuple[str, str], float]:
+    """The seconds of a forward and a backward pass, by their parts; the mean over the steps."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for operation in (o for step in steps for o in step):
+        if isinstance(operation, Compute) and operation.kind in (FORWARD, BACKWARD):
+            found[operation.kind, operation.name] += operation.seconds / len(steps)
+    return dict(found)
+
+
+def _scaled(operation: Operation, factor: float) -> Operation:
+    if isinstance(operation, Compute):
+        return replace(operation, seconds=factor * operation.seconds)
+    if isinstance(operation, Post):
+        return replace(operation, server_seconds=factor * operation.server_seconds)
+    return operation

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from thinwire import plugins
 from thinwire.base.errors import UserError
-from thinwire.base.options import resolve
 from thinwire.config.accelerators import Accelerator, accelerator_of, load_accelerator
 from thinwire.config.cell import Cell
-from thinwire.simulation.small_inputs import weights
-from thinwire.simulation.without_data import seconds_of_passes
+from thinwire.simulation.device_clock import seconds_of_passes
+from thinwire.simulation.stand_ins import dataset_of, weights
 from thinwire.train.result_files import data_command, data_folder
 
 LINK_BYTES_PER_SECOND = 12.5e9
@@ -104,9 +102,7 @@ def _gpus(cell: Cell) -> int:
 
 def _training_inputs(cell: Cell, results: Path) -> int:
     """As the data set states it, or else as it is laid out."""
-    dataset = plugins.get("dataset", cell.data.use).load()
-    stated: int | None = dataset(resolve(dataset, cell.data.options)).training_inputs()
-    if stated is not None:
+    if (stated := dataset_of(cell).training_inputs()) is not None:
         return stated
     labels = data_folder(results, cell.dataset) / "train_labels.npy"
     if not labels.exists():

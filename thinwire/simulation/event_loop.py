@@ -6,7 +6,6 @@ links and buses serve phases in the order in which these begin.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.calls_on_links import CallsOnLinks
-from thinwire.simulation.groups import standing_for
 from thinwire.simulation.links import Integers
+from thinwire.simulation.operations import MESSAGES
 from thinwire.simulation.program import (
     Await,
     Carried,
@@ -23,12 +22,12 @@ from thinwire.simulation.program import (
     Floats,
     HandOver,
     Hold,
+    Operation,
     Program,
     Timeline,
     Work,
+    groups_on,
 )
-
-_WORK, _HAND_OVER, _HOLD, _AWAIT, _END_STEP = range(5)
 
 
 def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Timeline:
@@ -109,18 +108,18 @@ class _EventLoop:
         waits = self._waits[worker]
         held: list[Carried] = []  # calls for whose end the next one is held back
         while place < last:
-            code, what = operations[place]
-            if code == _WORK:
-                seconds = what * pace[step]
+            operation = operations[place]
+            if isinstance(operation, Work):
+                seconds = operation.seconds * pace[step]
                 now += seconds
                 waits[0] += seconds
-            elif code == _HAND_OVER:
-                made.append(hand_over(worker, what, now, held))
+            elif isinstance(operation, HandOver):
+                made.append(hand_over(worker, operation, now, held))
                 held = []
-            elif code == _HOLD:
-                held.append(made[what])
-            elif code == _AWAIT:
-                call = made[what]
+            elif isinstance(operation, Hold):
+                held.append(made[operation.call])
+            elif isinstance(operation, Await):
+                call = made[operation.call]
                 if call.end < 0:
                     call.blocked.append(worker)
                     break
@@ -140,19 +139,84 @@ class _EventLoop:
         self._place[worker], self._now[worker] = place, now
 
 
-def _flat(program: Program) -> list[tuple[int, Any]]:
-    """The operations of a program in one list; a mark ends each step."""
-    flat: list[tuple[int, Any]] = []
-    for step in program:
-        for operation in step:
-            match operation:
-                case Work(seconds):
-                    flat.append((_WORK, seconds))
-                case HandOver():
-                    flat.append((_HAND_OVER, operation))
-                case Hold(call):
-                    flat.append((_HOLD, call))
-                case Await(call):
-                    flat.append((_AWAIT, call))
-        flat.append((_END_STEP, None))
-    return flat
+def _flat(program: Program) -> list[Operation | None]:
+    """The operations of a program in one list; None ends each step."""
+    return [operation for step in program for operation in (*step, None)]
+
+
+def standing_for(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Integers:
+    """For each node the first one that behaves like it, and is simulated for it.
+
+    In a large cluster, most nodes do the same at the same time: their workers have the same programs, and
+    each call keeps their links busy for as long.
+    The first node stands only for itself: among calls that begin at the same moment, its own come first.
+
+    Args:
+        programs: of all workers; workers of one role share a program.
+        cluster: which workers share a node.
+        loads: what calls put on the links.
+        pace: [steps, workers]: a factor of the computation's seconds.
+
+    Returns:
+        [nodes]: each of these nodes stands for itself, too.
+    """
+    kinds = {id(program): program for program in programs}
+    if not _can_stand([*kinds.values()]):
+        return np.arange(cluster.nodes)
+    of_programs = np.array([*map(id, programs)]).reshape(cluster.nodes, -1)
+    of_paces = np.ascontiguousarray(pace.T).reshape(cluster.nodes, -1)
+    found: dict[object, int] = {}
+    kind = [
+        found.setdefault((node == 0, own.tobytes(), paces.tobytes()), len(found))
+        for node, (own, paces) in enumerate(zip(of_programs, of_paces))
+    ]
+    if len(found) < cluster.nodes:
+        handed = {op: None for program in kinds.values() for step in program for op in step}
+        for call in handed:
+            if isinstance(call, HandOver) and call.channel != "node":
+                for members in groups_on(cluster, call.channel):
+                    _tell_apart(kind, _busy_seconds(call, members, cluster, loads))
+    first: dict[int, int] = {}
+    return np.array([first.setdefault(own, node) for node, own in enumerate(kind)])
+
+
+def _can_stand(programs: Sequence[Program]) -> bool:
+    """Are there no messages, and does it not matter which member makes a call first?
+
+    The first one says how large the call is, and for which others it is held back.
+    """
+    handed: dict[str, set[tuple[HandOver, ...]]] = {}
+    holds = False
+    for program in programs:
+        operations = [operation for step in program for operation in step]
+        if any(isinstance(operation, HandOver) and operation.verb in MESSAGES for operation in operations):
+            return False
+        holds = holds or any(isinstance(operation, Hold) for operation in operations)
+        own: dict[str, list[HandOver]] = {}
+        for operation in operations:
+            if isinstance(operation, HandOver):
+                own.setdefault(operation.channel, []).append(operation)
+        for channel, calls in own.items():
+            handed.setdefault(channel, set()).add(tuple(calls))
+    if holds and (len(programs) > 1 or len(handed) > 1):
+        return False
+    return all(len(alike) == 1 for channel, alike in handed.items() if channel != "node")
+
+
+def _busy_seconds(call: HandOver, members: range, cluster: Cluster, loads: Loads) -> Floats:
+    """[nodes, links and buses]: how long a call keeps those of each node busy."""
+    columns = [np.zeros((cluster.nodes, 0))]
+    for phase in loads.of(call, members).phases:
+        for busy, size in zip(phase.busy, (loads.links, loads.links, cluster.nodes)):
+            seconds = np.zeros(size)
+            seconds[busy.places] = busy.seconds
+            columns.append(seconds.reshape(cluster.nodes, -1))
+    return np.concatenate(columns, axis=1)
+
+
+def _tell_apart(kind: list[int], seconds: Floats) -> None:
+    """Give a new kind to nodes that differ from the last one, whatever their kind was."""
+    new: dict[tuple[int, bytes], int] = {}
+    free = max(kind) + 1
+    for node in np.flatnonzero((seconds != seconds[-1]).any(axis=1)).tolist():
+        kind[node] = new.setdefault((kind[node], seconds[node].tobytes()), free + len(new))

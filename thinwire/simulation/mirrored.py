@@ -25,7 +25,7 @@ from thinwire.data.batches import Batches
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.operations import Role, Step, roles, steps_of
-from thinwire.simulation.stand_in_data import repeated, task_of_shapes
+from thinwire.simulation.stand_ins import repeated, task_of_shapes
 from thinwire.trace.recorder import RecordedCall, Recorder
 from thinwire.traffic.ledger import Ledger
 from thinwire.train.cell_task import deterministic

@@ -7,7 +7,7 @@ questions.
 import gc
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -26,9 +26,8 @@ from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
-from thinwire.simulation.questions import highest_rate
-from thinwire.simulation.small_inputs import weights
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, MeanStep
+from thinwire.simulation.stand_ins import weights
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ _BLOCKS, _FEW_BLOCKS, _LARGE = 12, 2, 1_000_000  # of a stand-in, from so many w
 UTILISATION = 0.9
 # Rates that are tried, in Gbit/s.
 LEAST_RATE, MOST_RATE = 1e-3, 1e4
+_PRECISION = 1.01  # of the rate that is needed, as a factor
 # What a process keeps of a network is several times its weights.
 _MOST_AT_ONCE = 4
 
@@ -151,17 +151,9 @@ def answers(question: Question, methods: Sequence[Planned]) -> tuple[list[Answer
     torch.set_num_threads(1)
     gc.freeze()  # a look for garbage before each run is short then
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
-        return _sorted(pool.map(partial(answer, question), methods))
-
-
-def _sorted(made: "Iterable[Answer | LeftOut]") -> tuple[list[Answer], list[LeftOut]]:
-    found: list[Answer] = []
-    left: list[LeftOut] = []
-    for one in made:
-        if isinstance(one, Answer):
-            found.append(one)
-        else:
-            left.append(one)
+        made = [*pool.map(partial(answer, question), methods)]
+    found = [one for one in made if isinstance(one, Answer)]
+    left = [one for one in made if isinstance(one, LeftOut)]
     if not found:
         raise UserError(left[0].reason)
     return sorted(found, key=lambda one: one.seconds), left
@@ -170,25 +162,21 @@ def _sorted(made: "Iterable[Answer | LeftOut]") -> tuple[list[Answer], list[Left
 def answer(question: Question, method: Planned) -> Answer | LeftOut:
     """Simulate one method."""
     try:
-        return _answer(question, method)
+        made = CellWithoutData(
+            replace(question.cell, method=method.module),
+            question.per_node,
+            question.accelerator,
+            method.round,
+            question.step_seconds,
+        )
+
+        def waits(rate: float) -> float:
+            return made.on(question.cluster(rate), question.nodes).exposed_share
+
+        required = highest_rate(waits, 1 - UTILISATION, LEAST_RATE, MOST_RATE)
+        mean = made.on(question.cluster(), question.nodes)
     except UserError as error:
         return LeftOut(method.module.label, str(error))
-
-
-def _answer(question: Question, method: Planned) -> Answer:
-    made = CellWithoutData(
-        replace(question.cell, method=method.module),
-        question.per_node,
-        question.accelerator,
-        method.round,
-        question.step_seconds,
-    )
-
-    def step(rate: float | None) -> MeanStep:
-        return made.on(question.cluster(rate), question.nodes)
-
-    required = highest_rate(lambda rate: step(rate).exposed_share, 1 - UTILISATION, LEAST_RATE, MOST_RATE)
-    mean = step(None)
     return Answer(
         method,
         mean.seconds,
@@ -196,6 +184,29 @@ def _answer(question: Question, method: Planned) -> Answer:
         mean.between_nodes_bytes,
         0.0 if required is None else math.inf if required == MOST_RATE else required,
     )
+
+
+def highest_rate(saved: Callable[[float], float], share: float, low: float, high: float) -> float | None:
+    """The highest rate at which the share is saved, by bisection on a logarithmic axis.
+
+    Args:
+        saved: the share at a rate; it falls as the rate rises.
+        share: that is asked for.
+        low: the lowest rate, above 0.
+        high: the highest rate, in the same unit.
+
+    Returns:
+        A rate at which at least the share is saved, at most 1 % below the highest one; `high` if it is saved
+        even there; None if it is not saved even at `low`.
+    """
+    if saved(high) >= share:
+        return high
+    if saved(low) < share:
+        return None
+    while high > low * _PRECISION:
+        between = math.sqrt(low * high)
+        low, high = (between, high) if saved(between) >= share else (low, between)
+    return low
 
 
 @cache

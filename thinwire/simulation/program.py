@@ -1,13 +1,14 @@
 """What is simulated: the programs of all workers, and the timeline that comes out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinwire.base.errors import UserError
+from thinwire.base.placement import Cluster
 from thinwire.simulation.operations import MESSAGES, Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS
 
@@ -181,13 +182,32 @@ def kind_of_call(verb: str, ragged: bool) -> str:
     return "ragged gather" if verb == "gather" and ragged else verb
 
 
-class Carried(Protocol):
+def group_of(cluster: Cluster, worker: int, channel: str) -> range:
+    """The members of a worker's group on a channel, as `Cluster.groups` has them."""
+    node, place = divmod(worker, cluster.workers_per_node)
+    first = node * cluster.workers_per_node
+    if channel == "node":
+        return range(first, first + cluster.workers_per_node)
+    if channel == "across":
+        return range(place, cluster.workers, cluster.workers_per_node)
+    return range(cluster.workers)
+
+
+def groups_on(cluster: Cluster, channel: str) -> list[range]:
+    """All groups of a channel: of each node, of each place on the nodes, or all workers."""
+    opposite = {"node": "across", "across": "node"}
+    firsts = group_of(cluster, 0, opposite[channel]) if channel in opposite else range(1)
+    return [group_of(cluster, first, channel) for first in firsts]
+
+
+@dataclass(slots=True)
+class Carried:
     """A call, as a worker that has made it sees it."""
 
-    begin: float  # when the last member has made it; valid once `end` is known
-    end: float  # below 0: not known
-    served: float  # seconds at the server, waiting and computing
-    blocked: list[int]  # workers that wait for it
+    begin: float = 0.0  # when the last member has made it; valid once `end` is known
+    end: float = -1.0  # below 0: not known
+    served: float = 0.0  # seconds at the server, waiting and computing
+    blocked: list[int] = field(default_factory=list)  # workers that wait for it
 
 
 class Carrier(Protocol):

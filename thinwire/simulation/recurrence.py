@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinwire.base.placement import Cluster
-from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads, shape_of
-from thinwire.simulation.groups import Groups
+from thinwire.simulation import event_loop
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads
 from thinwire.simulation.links import Load
 from thinwire.simulation.operations import MESSAGES
-from thinwire.simulation.program import Await, Floats, HandOver, Hold, Program, Timeline, Work
+from thinwire.simulation.program import Await, Floats, HandOver, Hold, Program, Timeline, Work, groups_on
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,15 @@ class _Call:
 
     begin: Floats  # [workers]
     end: Floats
+
+
+def simulate_either_way(
+    programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats
+) -> Timeline:
+    """Simulate here where that is possible, which is faster, and otherwise with `event_loop.simulate`."""
+    if applies(programs, cluster, loads):
+        return simulate(programs[0], cluster, loads, pace)
+    return event_loop.simulate(programs, cluster, loads, pace)
 
 
 def applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool:
@@ -59,7 +68,6 @@ class _Recurrence:
     def __init__(self, cluster: Cluster, loads: Loads) -> None:
         self._cluster, self._loads = cluster, loads
         self._links = loads.free_links()
-        self._groups = Groups(cluster)
         # A heap of the ends of calls under way, by the channel and the index of the group.
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._sent = self._between = 0
@@ -94,10 +102,10 @@ class _Recurrence:
     def _carry(self, what: HandOver, now: Floats) -> _Call:
         """Carry the calls of all groups on a channel; the group that begins first is the first."""
         begin, end = now.copy(), now.copy()
-        groups = self._groups.on(what.channel)
+        groups = groups_on(self._cluster, what.channel)
         begins = np.array([now[_slice(members)].max() for members in groups])
         for index in np.argsort(begins, kind="stable").tolist():
-            load = self._loads.of(shape_of(what, groups[index]))
+            load = self._loads.of(what, groups[index])
             members = _slice(groups[index])
             begin[members] = begins[index]
             end[members] = self._carry_queued(what.channel, index, load, float(begins[index]))

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from thinwire.api.channel import hosting_rank
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.simulation.groups import Groups
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import MESSAGES, Operation, Post, Step
 
@@ -99,8 +98,8 @@ class Schedules:
 
     def _scaled(self, nodes: int) -> Schedule:
         few, per_node = self._known[_FEW, self._per_node], self._per_node
-        groups = Groups(Cluster(nodes * per_node, nodes))
-        sizes = {channel: len(groups.of(0, channel)) for channel in ("world", "node", "across", "unmetered")}
+        groups = Cluster(nodes * per_node, nodes).groups(0)
+        sizes = {channel: len(members) for channel, members in groups.items()}
         steps = [[[self._moved(op, sizes) for op in step] for step in own] for own in few.steps]
         # The first node may differ from all others.
         first, second = few.role_of[:per_node], few.role_of[per_node:]

@@ -1,40 +1,25 @@
-"""The time of a cell on a described cluster.
+"""The time of a cell on a described cluster."""
 
-Brings schedules that were measured one after the other to one speed of the machine.
-
-A core is faster at one time than at another, by a quarter and more, and each method is mirrored at a time of
-its own. Without a remedy, a method would seem slow because the machine was. But the methods of one experiment
-compute the same forward and backward passes. So the seconds of these passes tell how fast the machine was.
-All seconds of a schedule are scaled such that its passes take as long as in the median over all schedules.
-
-If a method wants fewer gradients, parts of its backward pass are others. Then only those parts of the passes
-are compared that all schedules have.
-"""
-
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
-from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.compute import pace, typical
-from thinwire.simulation.device_clock import DeviceClock
+from thinwire.simulation.compute import at_common_speed, pace, typical
+from thinwire.simulation.device_clock import DeviceClock, on_device, passes_of
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
-from thinwire.simulation.operations import Compute, Operation, Post, Role, Step
-from thinwire.simulation.passes_on_device import on_device, passes_of
+from thinwire.simulation.operations import Role, Step
 from thinwire.simulation.program import Timeline, costs_nothing, program_of
-from thinwire.simulation.small_inputs import Network
-from thinwire.trace.recorder import BACKWARD, FORWARD
+from thinwire.simulation.recurrence import simulate_either_way
+from thinwire.simulation.stand_ins import Network
 
 # So many steps of a run are simulated unless a person wants more.
 STEPS = 200
@@ -147,10 +132,7 @@ class SimulatedCell:
             factors = pace(measured, length, self.cluster.workers, seed, variation)
         else:
             factors = calibration.contention.draw(length, seed)
-        if recurrence.applies(programs, self.cluster, loads):
-            timeline = recurrence.simulate(programs[0], self.cluster, loads, factors)
-        else:
-            timeline = event_loop.simulate(programs, self.cluster, loads, factors)
+        timeline = simulate_either_way(programs, self.cluster, loads, factors)
         return Simulated(
             self.cell,
             described,
@@ -178,49 +160,9 @@ def _why_few(runs: Sequence[MirroredRun], steps: int) -> str | None:
     return None
 
 
-# The kind of a pass, and the name of a layer or a parameter in it.
-Part = tuple[str, str]
-
-
 def to_common_speed(cells: Sequence[SimulatedCell]) -> None:
-    """Scale the seconds of these cells, which have the same model and the same batch of a worker."""
+    """Scale the seconds of these cells, which have the same batch of a worker; see `at_common_speed`."""
     places = [(cell, worker) for cell in cells for worker in cell.steps]
     scaled = at_common_speed([cell.steps[worker] for cell, worker in places])
     for (cell, worker), steps in zip(places, scaled):
         cell.steps[worker] = steps
-
-
-def at_common_speed(schedules: Sequence[Sequence[Step]]) -> list[list[Step]]:
-    """The schedules, with scaled seconds.
-
-    Schedules are compared only with those whose forward passes consist of the same layers.
-    """
-    passes = [_passes(steps) for steps in schedules]
-    models = [frozenset(name for kind, name in own if kind == FORWARD) for own in passes]
-    seconds: list[float] = []
-    for model, own in zip(models, passes):
-        alike = [other for key, other in zip(models, passes) if key == model]
-        seconds.append(sum(own[part] for part in own if all(part in other for other in alike)))
-    made = []
-    for steps, model, measured in zip(schedules, models, seconds):
-        typical = median(others for key, others in zip(models, seconds) if key == model)
-        factor = typical / measured if measured else 1.0
-        made.append([[_scaled(operation, factor) for operation in step] for step in steps])
-    return made
-
-
-def _passes(steps: Sequence[Step]) -> dict[Part, float]:
-    """The seconds of a forward and a backward pass, by their parts; the mean over the steps."""
-    found: dict[Part, float] = defaultdict(float)
-    for operation in (o for step in steps for o in step):
-        if isinstance(operation, Compute) and operation.kind in (FORWARD, BACKWARD):
-            found[operation.kind, operation.name] += operation.seconds / len(steps)
-    return dict(found)
-
-
-def _scaled(operation: Operation, factor: float) -> Operation:
-    if isinstance(operation, Compute):
-        return replace(operation, seconds=factor * operation.seconds)
-    if isinstance(operation, Post):
-        return replace(operation, server_seconds=factor * operation.server_seconds)
-    return operation

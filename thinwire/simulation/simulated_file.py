@@ -1,4 +1,4 @@
-"""The file of a suite's simulated times, and the range in which the simulator was validated."""
+"""The files of simulated times, with data and without, and the range in which the simulator was validated."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,10 @@ if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
     import pandas as pd
 
 
-# docs/columns.md explains them.
+# The fewest and the most workers of the emulated runs whose times were predicted.
+VALIDATED_WORKERS = (2, 4)
+
+# docs/columns.md explains the columns.
 COLUMNS = (
     "suite",
     "dataset",
@@ -36,6 +39,17 @@ COLUMNS = (
     "wire_sent_bytes",
     "between_nodes_bytes",
     "baseline",
+    "speed_up",
+)
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "accelerator", "baseline")
+_NUMBERS = (
+    "workers",
+    "nodes",
+    "rate_gbit_per_second",
+    "latency_seconds",
+    "step_seconds",
+    "compute_seconds",
+    "between_nodes_bytes",
     "speed_up",
 )
 
@@ -62,26 +76,45 @@ def read(results: Path, suite: str) -> "pd.DataFrame | None":
     path = path_of(results, suite)
     if not path.exists():
         return None
-    texts = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline")
-    return read_rows(path, texts, COLUMNS, suggested_command("simulate", suite, results=results))
+    return _read_rows(path, COLUMNS, suggested_command("simulate", suite, results=results))
 
 
-def read_rows(path: Path, texts: Sequence[str], columns: Sequence[str], again: str) -> "pd.DataFrame":
-    """The rows of a file of times.
+def path_of_times(results: Path, suite: str) -> Path:
+    """Where the times of a suite are that were simulated without data."""
+    return results / "times" / f"{suite}.csv"
 
-    Args:
-        path: of the file.
-        texts: columns whose labels are read as text.
-        columns: that it has to have.
-        again: the command that makes it.
+
+def paths_of_times(results: Path) -> list[Path]:
+    """The files of such times of all suites, in the order of their names."""
+    return sorted((results / "times").rglob("[!.]*.csv"))
+
+
+def read_times(results: Path) -> "pd.DataFrame | None":
+    """The rows of such times of all suites, in the order of their names; None if there are none.
 
     Raises:
-        UserError: the file is empty, or lacks a column.
+        UserError: a file is empty, lacks a column, or has a word where a number belongs.
     """
     import pandas as pd
 
+    made = []
+    for path in paths_of_times(results):
+        suite = path.relative_to(results / "times").with_suffix("").as_posix()
+        again = suggested_command("times", suite, results=results)
+        rows = _read_rows(path, (*_TEXTS, *_NUMBERS), again)
+        for name in _NUMBERS:
+            if not pd.api.types.is_numeric_dtype(rows[name]):
+                raise UserError(f"{path}: {name} is no number in every row: run {again} again")
+        made.append(rows)
+    return pd.concat(made, ignore_index=True) if made else None
+
+
+def _read_rows(path: Path, columns: Sequence[str], again: str) -> "pd.DataFrame":
+    """The rows of a file that has these columns, and that a command makes again."""
+    import pandas as pd
+
     try:
-        rows = pd.read_csv(path, dtype=dict.fromkeys(texts, str), keep_default_na=False, na_values=[""])
+        rows = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
     except ValueError as error:
         raise UserError(f"{path} cannot be read ({error}): run {again} again") from None
     if missing := [name for name in columns if name not in rows]:
@@ -89,7 +122,3 @@ def read_rows(path: Path, texts: Sequence[str], columns: Sequence[str], again: s
     if rows.empty:
         raise UserError(f"{path} has no rows: run {again} again")
     return rows
-
-
-# The fewest and the most workers of the emulated runs whose times were predicted.
-VALIDATED_WORKERS = (2, 4)

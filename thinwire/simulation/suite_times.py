@@ -18,7 +18,7 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.simulation.simulate import Simulated, SimulatedCell, to_common_speed
-from thinwire.simulation.stand_in_data import stands_in
+from thinwire.simulation.stand_ins import stands_in
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common.

@@ -4,8 +4,8 @@ What a worker calls depends on the shapes of its model, and not on its inputs. S
 mirrored with two small inputs, on few nodes; see `thinwire.simulation.scaled`. Its seconds are those of a
 described device:
 
-- passes, with the batch of the cell, from the shapes of the network (`passes_on_device`);
-- codecs, methods and optimizers from the operations that the mirrored worker runs (`device_clock`);
+- passes, with the batch of the cell, from the shapes of the network (`pass_seconds`);
+- codecs, methods and optimizers from the operations that the mirrored worker runs (`DeviceClock`);
 - decoding what all workers of a channel gathered takes longer with their number;
 - a server reads a push and its sum, and writes the sum, at the rate of the device's memory.
 
@@ -29,15 +29,14 @@ from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.sources import prepares
 from thinwire.config.suite_schema import Round
-from thinwire.simulation import event_loop, recurrence, stand_in_preparation
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.device_clock import DeviceClock
+from thinwire.simulation.device_clock import DeviceClock, passes_of, seconds_on_device
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
-from thinwire.simulation.passes_on_device import passes_of, seconds_on_device
 from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
+from thinwire.simulation.recurrence import simulate_either_way
 from thinwire.simulation.scaled import Schedules
-from thinwire.simulation.small_inputs import INPUTS_OF_A_WORKER, Network, task_of
+from thinwire.simulation.stand_ins import INPUTS_OF_A_WORKER, Network, prepare_small, small_task
 from thinwire.trace.recorder import DECODE
 
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
@@ -119,12 +118,12 @@ class CellWithoutData:
         self, small: Cell, network: Network, device: Accelerator
     ) -> Callable[[int], MirroredCell]:
         """Gives the cell with small inputs on so many nodes; each has as many steps in an epoch."""
-        load = partial(task_of, network)
+        load = partial(small_task, network)
         # What a method has prepared is read each time that a worker is mirrored.
         self._folder = TemporaryDirectory() if prepares(small) else None
         prepared = None if self._folder is None else Path(self._folder.name)
         if prepared is not None:
-            stand_in_preparation.prepare(small, load(small, Path(), torch.device("cpu")), prepared)
+            prepare_small(small, load(small, Path(), torch.device("cpu")), prepared)
 
         def mirrored(nodes: int) -> MirroredCell:
             cluster = Cluster(nodes * self._per_node, nodes)
@@ -165,9 +164,7 @@ class CellWithoutData:
     def _simulate(self, described: ClusterDescription, nodes: int, paces: Floats) -> Timeline:
         cluster, programs = self._cluster(nodes), self._programs(nodes, len(paces))
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
-        if recurrence.applies(programs, cluster, loads):
-            return recurrence.simulate(programs[0], cluster, loads, pace)
-        return event_loop.simulate(programs, cluster, loads, pace)
+        return simulate_either_way(programs, cluster, loads, pace)
 
     def _programs(self, nodes: int, length: int) -> list[Program]:
         """The program of each worker; workers of one role share it."""
@@ -210,12 +207,3 @@ class CellWithoutData:
     def _seconds(self, computed: Compute, payloads: float) -> float:
         seconds = seconds_on_device(self._passes, computed)
         return seconds * payloads if computed.kind == DECODE else seconds
-
-
-def seconds_of_passes(cell: Cell, device: Accelerator) -> float:
-    """The seconds of both passes of a worker of a cell on a device.
-
-    Raises:
-        UserError: the network cannot be built for the data of the cell.
-    """
-    return sum(passes_of(Network(cell), cell.recipe, cell.workers, device).values())

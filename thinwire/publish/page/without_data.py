@@ -17,7 +17,7 @@ from thinwire.publish.page.runs import looks
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.plan_table import CLASS_OF, Validated
 from thinwire.report.rows import known_accuracy
-from thinwire.simulation import times_file
+from thinwire.simulation import simulated_file
 from thinwire.simulation.plan import UTILISATION
 
 DIGITS = 4  # significant ones
@@ -37,7 +37,7 @@ def payload(results: Path) -> dict[str, Any] | None:
     Raises:
         UserError: a file cannot be read, or its suite is missing or invalid.
     """
-    rows = times_file.read(results)
+    rows = simulated_file.read_times(results)
     if rows is None:
         return None
     validated = Validated.read()

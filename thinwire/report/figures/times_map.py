@@ -58,7 +58,7 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
     """Draw a panel for each network, with a cell for each number of workers and rate.
 
     Args:
-        rows: as `thinwire.simulation.times_file.read` gives them.
+        rows: as `simulated_file.read_times` gives them.
         folder: for the figure.
     """
     style.use()

@@ -77,7 +77,7 @@ def fastest(rows: pd.DataFrame, states: Collection[Known] = tuple(Known)) -> pd.
     """A row for each place, with the method whose step is the shortest there.
 
     Args:
-        rows: as `thinwire.simulation.times_file.read` gives them; places without a baseline are left out.
+        rows: as `simulated_file.read_times` gives them; places without a baseline are left out.
         states: the methods that take part are those of whose accuracy this is known, and the baselines.
 
     Returns:

@@ -1,18 +1,15 @@
-"""A question that only the simulator answers: HSGD's ratio; and the search for a rate.
+"""HSGD's ratio: how many times as long a step at the foot of its ladder takes as one at its top.
 
-*Ratio*: how many times as long a step at the foot of HSGD's ladder takes as one at its top, over compute and
-links. Both rungs are those of the suite with the ladder. Network and batch are those of DASO's suite. A
-step's computing is scaled, as if devices or batches were others.
+Both rungs are those of the suite with the ladder. Network and batch are those of DASO's suite. A step's
+computing is scaled, as if devices or batches were others.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
@@ -28,46 +25,12 @@ RATIO_NODES = (2, 8, 32)
 # Two for each decade.
 RATES_GBIT_PER_SECOND = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 COMPUTE_SECONDS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-_PRECISION = 1.01  # of the rate, as a factor
 
 Row = dict[str, object]
 
 
-def highest_rate(saved: Callable[[float], float], share: float, low: float, high: float) -> float | None:
-    """The highest rate at which the share is saved, by bisection on a logarithmic axis.
-
-    Args:
-        saved: the share at a rate; it falls as the rate rises.
-        share: that is asked for.
-        low: the lowest rate, above 0.
-        high: the highest rate, in the same unit.
-
-    Returns:
-        A rate at which at least the share is saved, at most 1 % below the highest one; `high` if it is saved
-        even there; None if it is not saved even at `low`.
-
-    Raises:
-        UserError: the two rates are no range.
-    """
-    if not 0 < low < high < math.inf:
-        raise UserError(
-            f"{low:g} to {high:g} is no range of rates: give a lower rate above 0 and a higher one"
-        )
-    if saved(high) >= share:
-        return high
-    if saved(low) < share:
-        return None
-    while high > low * _PRECISION:
-        between = math.sqrt(low * high)
-        low, high = (between, high) if saved(between) >= share else (low, between)
-    return low
-
-
 def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWithoutData]":
-    """The lowest and the highest rung, with the network of the other suite.
-
-    Args:
-        workers_per_node: on the cluster.
+    """The lowest and the highest rung, with the network of the other suite, on nodes with so many workers.
 
     Raises:
         UserError: a suite or the accelerator cannot be read.
@@ -77,11 +40,9 @@ def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWit
     rungs = load(LADDER).ladder
     network = cells(NETWORK)[0]
     of_rung = {cell.method.label: cell for cell in cells(LADDER) if cell.repetition == 0}
-    lowest, highest = (_with_network(of_rung[rung], network) for rung in (rungs[0], rungs[-1]))
-    return (
-        CellWithoutData(lowest, workers_per_node, RATIO_DEVICE),
-        CellWithoutData(highest, workers_per_node, RATIO_DEVICE),
-    )
+    ends = (_with_network(of_rung[rung], network) for rung in (rungs[0], rungs[-1]))
+    lowest, highest = (CellWithoutData(cell, workers_per_node, RATIO_DEVICE) for cell in ends)
+    return lowest, highest
 
 
 def ratios(
