@@ -56,57 +56,51 @@ def same_as_measured(made):
     return again
 
 
-def test_a_call_takes_as_long_as_it_did_after_the_last_worker_has_made_it():
-    """By hand: worker 0 calls at 1.0, worker 1 at 2.5; the answer is there at 3.5 and at 3.75."""
-    made = trace(
-        (0.0, [("forward", 1.0), (("transport", 0), 0.5), (("wait", 0), 2.0), ("optimizer", 1.0)]),
-        (0.0, [("forward", 2.5), (("transport", 0), 0.5), (("wait", 0), 0.75), ("optimizer", 1.0)]),
-        ended=[[3.5], [3.75]],
-    )
-    again = same_as_measured(made)
-    assert again.end_seconds.tolist() == [[4.5, 4.75]]
-    assert parts(again) == [[2.5, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, 0.75]]
+def worker(forward=1.0, transport=0.0, method=0.0, wait=2.0, optimizer=0.0):
+    """A worker that makes a call in its only step, and waits for it."""
+    calls = [(("transport", 0), transport), ("method", method), (("wait", 0), wait)]
+    return 0.0, [("forward", forward), *calls, ("optimizer", optimizer)]
 
 
-def test_what_follows_in_a_wait_after_the_answer_is_work():
-    made = trace(
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 2.0)]),
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), ("method", 1.5), (("wait", 0), 0.5)]),
-        ended=[[2.25], [2.0]],
-    )
-    assert parts(same_as_measured(made)) == [[1.75, 3.0], [0.0, 0.0], [0.0, 0.0], [1.25, 0.0]]
+LATE = [worker(1.0, 0.5, 0.0, 2.0, 1.0), worker(2.5, 0.5, 0.0, 0.75, 1.0)]
+STEP_ENDS_LATER = [worker(optimizer=1.0)] * 2
+SOURCE = [worker(1.0, wait=0.5, optimizer=1.0), worker(4.0, wait=0.5, optimizer=1.0)]
+NONE = [0.0, 0.0]
 
 
-def test_an_end_that_is_noted_after_the_wait_was_not_later_than_the_wait():
-    made = trace(
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 2.0), ("optimizer", 1.0)]),
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 2.0), ("optimizer", 1.0)]),
-        ended=[[3.5], [3.0]],
-    )
-    assert same_as_measured(made).end_seconds.tolist() == [[4.0, 4.0]]
-
-
-def test_a_source_does_not_wait_for_workers_that_receive_later():
-    made = trace(
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 0.5), ("optimizer", 1.0)]),
-        (0.0, [("forward", 4.0), (("transport", 0), 0.0), (("wait", 0), 0.5), ("optimizer", 1.0)]),
-        ended=[[1.5], [4.5]],
-        verb="broadcast",
-    )
-    again = same_as_measured(made)
-    assert again.end_seconds.tolist() == [[2.5, 5.5]]
-    assert again.others_seconds.tolist() == [[0.0, 0.0]]
-
-
-def test_a_server_has_its_part_of_the_waiting():
-    made = trace(
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 2.0)]),
-        (0.0, [("forward", 1.0), (("transport", 0), 0.0), (("wait", 0), 2.0)]),
-        ended=[[3.0], [3.0]],
-        verb="push_pull",
-        served=[(0, 1.5, 2.25)],
-    )
-    assert parts(same_as_measured(made)) == [[1.0, 1.0], [0.0, 0.0], [0.75, 0.75], [1.25, 1.25]]
+@pytest.mark.parametrize(
+    ("workers", "ended", "more", "ends", "expected"),
+    [
+        # Worker 0 calls at 1.0, worker 1 at 2.5; the answer is there at 3.5 and at 3.75.
+        (LATE, [3.5, 3.75], {}, [4.5, 4.75], [[2.5, 4.0], [1.0, 0.0], NONE, [1.0, 0.75]]),
+        # What follows in a wait after the answer is work.
+        (
+            [worker(), worker(method=1.5, wait=0.5)],
+            [2.25, 2.0],
+            {},
+            [3.0, 3.0],
+            [[1.75, 3.0], NONE, NONE, [1.25, 0.0]],
+        ),
+        # An end that is noted after the wait was not later than the wait.
+        (STEP_ENDS_LATER, [3.5, 3.0], {}, [4.0, 4.0], [[2.0, 2.0], NONE, NONE, [2.0, 2.0]]),
+        # A source does not wait for workers that receive later.
+        (SOURCE, [1.5, 4.5], {"verb": "broadcast"}, [2.5, 5.5], [[2.0, 5.0], NONE, NONE, [0.5, 0.5]]),
+        # A server has its part of the waiting.
+        (
+            [worker(), worker()],
+            [3.0, 3.0],
+            {"verb": "push_pull", "served": [(0, 1.5, 2.25)]},
+            [3.0, 3.0],
+            [[1.0, 1.0], NONE, [0.75, 0.75], [1.25, 1.25]],
+        ),
+    ],
+)
+def test_by_hand_a_call_takes_as_long_as_it_did_after_the_last_worker_has_made_it(
+    workers, ended, more, ends, expected
+):
+    again = same_as_measured(trace(*workers, ended=[[end] for end in ended], **more))
+    assert again.end_seconds.tolist() == [ends]
+    assert parts(again) == expected
 
 
 def test_a_call_may_be_on_its_way_in_the_next_step():

@@ -13,7 +13,7 @@ from thinwire.config.suite_problems import without_data_problems
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
-from thinwire.simulation.times_without_data import PLACE, Mirrored, fastest, rows_of
+from thinwire.simulation.suite_times import PLACE, Mirrored, fastest, rows_of
 
 SUITE = "times/cifar10"
 SETTINGS = WithoutData(

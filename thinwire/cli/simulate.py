@@ -34,8 +34,7 @@ from thinwire.simulation.ladder_ratio import (
     ratios,
 )
 from thinwire.simulation.simulated_file import path_of_times, write
-from thinwire.simulation.suite_times import described, simulate_suite
-from thinwire.simulation.times_without_data import fastest, simulate_without_data
+from thinwire.simulation.suite_times import described, fastest, simulate_suite, simulate_without_data
 
 say = partial(print, flush=True)
 

@@ -254,8 +254,7 @@ def _count(reason: str | None) -> str:
 def _emulation_is_valid(about: dict[str, Any], cell: Cell) -> bool:
     """Did the links keep their rate and latency, and did sharing cores lengthen training only a little?"""
     # Only here, because they need torch, whose import takes seconds.
-    from thinwire.emulation.calibration import Calibration
-    from thinwire.emulation.emulated_run import MOST_CROWDING
+    from thinwire.emulation.emulated_run import MOST_CROWDING, Calibration
 
     assert cell.cluster is not None
     measured = Calibration.model_validate(about["calibration"])

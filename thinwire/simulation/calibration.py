@@ -1,6 +1,4 @@
-"""Clusters and compute costs measured from traces.
-
-Calibrates the simulation with traces of emulated runs.
+"""Calibrates the simulation with traces of emulated runs.
 
 A schedule has the computing of one worker alone. Beside others, computing takes longer: see `contention`.
 Handing a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a
@@ -24,8 +22,13 @@ from thinwire.simulation.replay import measured_end_seconds
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
 from thinwire.trace.trace_file import COMPUTE, Trace
 
+# The activities that are the same alone and beside others.
+_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
+_MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
+_ROUND = 4  # steps
 
-def of_steps(trace: Trace) -> pd.DataFrame:
+
+def _of_steps(trace: Trace) -> pd.DataFrame:
     """A row a span; of the harness only the beginning of a step, where it makes a batch."""
     spans = trace.spans.to_pandas()
     spans = spans[(spans.track == COMPUTE) & (spans.step >= WARM_UP_STEPS)]
@@ -34,10 +37,6 @@ def of_steps(trace: Trace) -> pd.DataFrame:
     begin = spans[spans.activity != HARNESS].groupby(place).begin_seconds.min().rename("first").reset_index()
     spans = spans.merge(begin, on=place)
     return spans[(spans.activity != HARNESS) | (spans.begin_seconds < spans["first"])]
-
-
-# The activities that are the same alone and beside others.
-_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,14 @@ class Contention:
 
 
 def contention(traces: Sequence[tuple[Trace, Sequence[Step]]]) -> Contention:
-    """Measure it in runs with the same number of workers.
-
-    Args:
-        traces: of emulated runs, each with the schedule of its first worker.
-    """
-    return Contention(
-        np.concatenate([_computing(trace) / _computing_alone(steps) for trace, steps in traces])
-    )
+    """Measure it in emulated runs with as many workers, each with the schedule of its first worker."""
+    paces = [_computing(trace) / _computing_alone(steps) for trace, steps in traces]
+    return Contention(np.concatenate(paces))
 
 
 def _computing(trace: Trace) -> Floats:
     """[steps, workers]: seconds of computing in each step."""
-    spans = of_steps(trace)
+    spans = _of_steps(trace)
     chosen = spans[spans.activity.isin(_COMPUTING)]
     seconds: pd.Series = chosen.groupby(["step", "worker"]).seconds.sum()
     return seconds.unstack().to_numpy()
@@ -80,10 +74,6 @@ def _computing_alone(steps: Sequence[Step]) -> float:
     counted = steps[WARM_UP_STEPS:]
     every = [o for step in counted for o in step if isinstance(o, Compute) and o.kind in _COMPUTING]
     return sum(o.seconds for o in every) / len(counted)
-
-
-_MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
-_ROUND = 4  # steps
 
 
 @dataclass(frozen=True)
@@ -134,15 +124,13 @@ def costs_of_calls(samples: Mapping[str, Sequence[Sample]]) -> dict[str, CallCos
         hand_over = median(_hand_over_seconds(run, kind) for run in runs)
         real = [step_seconds(run.trace) for run in runs]
 
-        def too_slow(latency: float) -> bool:
-            tried = {**costs, kind: CallCost(hand_over, latency)}  # noqa: B023
-            simulated = [run.simulate(Calibration(run.contention, tried)) for run in runs]  # noqa: B023
-            return median(one / other for one, other in zip(simulated, real)) > 1  # noqa: B023
-
         low, high = 0.0, _MOST_LATENCY_SECONDS
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (low, middle) if too_slow(middle) else (middle, high)
+            tried = {**costs, kind: CallCost(hand_over, middle)}
+            simulated = [run.simulate(Calibration(run.contention, tried)) for run in runs]
+            too_slow = median(one / other for one, other in zip(simulated, real)) > 1
+            low, high = (low, middle) if too_slow else (middle, high)
         costs[kind] = CallCost(hand_over, (low + high) / 2)
     return costs
 
@@ -167,7 +155,7 @@ def typical_seconds(steps: Floats) -> float:
 
 def _hand_over_seconds(run: Sample, kind: str) -> float:
     """Typical seconds of handing over a call of a kind; a server that answers at once is left out."""
-    spans = of_steps(run.trace)
+    spans = _of_steps(run.trace)
     busy = spans[spans.activity == TRANSPORT].groupby(["worker", "call"]).seconds.sum().rename("busy")
     served = spans[spans.activity == SERVER].call
     calls = run.trace.calls.to_pandas().set_index(["worker", "number"])

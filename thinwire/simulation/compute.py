@@ -34,14 +34,8 @@ def typical(steps: Sequence[Step]) -> list[Step]:
 def pace(measured: Sequence[Step], steps: int, workers: int, seed: int, variation: float = 0.0) -> Floats:
     """[steps, workers]: factors of typical seconds, because no two steps take the same time.
 
-    They are drawn from what the measured steps took over the median of those with the same operations.
-
-    Args:
-        measured: the steps.
-        steps: that are drawn.
-        workers: of each step.
-        seed: of the draw.
-        variation: standard deviation of a step over its mean, besides the measured one.
+    They are drawn from what the measured steps took over the median of those with the same operations. The
+    variation, a standard deviation over the mean, comes on top.
     """
     alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for step in measured[WARM_UP_STEPS:]:

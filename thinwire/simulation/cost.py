@@ -7,6 +7,7 @@
 All methods count alike. Optimizers, evaluation, preparations and the time in a queue come on top.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -60,44 +61,33 @@ def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Accelerator], res
     Raises:
         UserError: the number of training images is not known, or there is no such device.
     """
-    steps: dict[tuple[str, str, int], _Step] = {}
+    # The seconds of the passes, and the bytes of the weights.
+    steps: dict[tuple[str, str, int], tuple[float, int]] = {}
     inputs: dict[str, int] = {}
-    hours: dict[str, float] = {}
+    hours: dict[str, float] = defaultdict(float)
     gpu_hours = 0.0
     for cell in cells:
         batch = cell.recipe.batch_per_worker(cell.workers)
         key = cell.dataset, cell.model.label, batch
         if key not in steps:
-            steps[key] = _Step(seconds_of_passes(cell, device_of(cell)), _BYTES_OF_A_WEIGHT * weights(cell))
+            steps[key] = seconds_of_passes(cell, device_of(cell)), _BYTES_OF_A_WEIGHT * weights(cell)
         if cell.dataset not in inputs:
             inputs[cell.dataset] = _training_inputs(cell, results)
         of_epoch = cell.recipe.epoch_steps or inputs[cell.dataset] // (batch * cell.workers)
         number = cell.recipe.epochs * of_epoch
-        run_hours = (START_SECONDS + number * steps[key].seconds(cell)) / 3600
-        block = f"{cell.suite}/{cell.block}"
-        hours[block] = hours.get(block, 0.0) + run_hours
-        gpu_hours += run_hours * _gpus(cell)
+        run_hours = (START_SECONDS + number * _step_seconds(cell, *steps[key])) / 3600
+        hours[f"{cell.suite}/{cell.block}"] += run_hours
+        gpu_hours += run_hours * (1 if cell.transport == "inprocess" else cell.workers)
     longest = max(hours, key=lambda block: hours[block])
     return Cost(gpu_hours, len(hours), sum(hours.values()), hours[longest], longest)
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A step of one worker."""
-
-    pass_seconds: float
-    weight_bytes: int
-
-    def seconds(self, cell: Cell) -> float:
-        """Of all workers, which take turns in one process."""
-        if cell.transport == "inprocess":
-            return self.pass_seconds * cell.workers
-        sent = 2 * (cell.workers - 1) / cell.workers * self.weight_bytes if cell.nodes > 1 else 0.0
-        return self.pass_seconds + EXPOSED * sent / LINK_BYTES_PER_SECOND
-
-
-def _gpus(cell: Cell) -> int:
-    return 1 if cell.transport == "inprocess" else cell.workers
+def _step_seconds(cell: Cell, pass_seconds: float, weight_bytes: int) -> float:
+    """Of all workers, which take turns where they share a process."""
+    if cell.transport == "inprocess":
+        return pass_seconds * cell.workers
+    sent = 2 * (cell.workers - 1) / cell.workers * weight_bytes if cell.nodes > 1 else 0.0
+    return pass_seconds + EXPOSED * sent / LINK_BYTES_PER_SECOND
 
 
 def _training_inputs(cell: Cell, results: Path) -> int:

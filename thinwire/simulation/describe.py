@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from thinwire.simulation.operations import Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS, METHOD
@@ -43,19 +44,11 @@ def kinds_of_steps(steps: list[Step]) -> list[KindOfStep]:
     found: list[list[tuple[int, list[Event]]]] = []
     for number, step in enumerate(steps):
         events = _events(step, number, places)
-        for kind in found:
-            if _alike(events, kind[0][1]):
-                kind.append((number, events))
-                break
-        else:
-            found.append([(number, events)])
-    return [
-        KindOfStep(
-            numbers=tuple(number for number, _ in kind),
-            events=tuple(zip(*(events for _, events in kind))),
-        )
-        for kind in found
-    ]
+        kind = next((kind for kind in found if _alike(events, kind[0][1])), None)
+        if kind is None:
+            found.append(kind := [])
+        kind.append((number, events))
+    return [KindOfStep(numbers, tuple(zip(*events))) for numbers, events in (zip(*kind) for kind in found)]
 
 
 def _places(steps: list[Step]) -> dict[int, tuple[int, int]]:
@@ -89,31 +82,20 @@ def _events(step: Step, number: int, places: dict[int, tuple[int, int]]) -> list
 
 def _alike(events: list[Event], others: list[Event]) -> bool:
     """Do steps with these events belong to one kind?"""
-    if len(events) != len(others):
-        return False
-    for event, other in zip(events, others):
-        if isinstance(event, Post) and isinstance(other, Post):
-            if not _same_call(event, other):
-                return False
-        elif event != other:
-            return False
-    return True
+    return len(events) == len(others) and all(map(_same, events, others))
 
 
-def _same_call(post: Post, other: Post) -> bool:
-    one, two = ((p.verb, p.channel, len(p.members), p.ragged) for p in (post, other))
-    factor = SIZE_FACTOR if post.ragged else 1.0
-    sizes = ((post.sent_bytes, other.sent_bytes), (post.received_bytes, other.received_bytes))
+def _same(event: Event, other: Event) -> bool:
+    if not (isinstance(event, Post) and isinstance(other, Post)):
+        return event == other
+    one, two = ((post.verb, post.channel, len(post.members), post.ragged) for post in (event, other))
+    factor = SIZE_FACTOR if event.ragged else 1.0
+    sizes = ((event.sent_bytes, other.sent_bytes), (event.received_bytes, other.received_bytes))
     return one == two and all(max(pair) <= factor * min(pair) for pair in sizes)
 
 
 def repeats(keys: list[object], longest: int) -> Iterable[tuple[int, int, int]]:
-    """Divide a sequence into runs of repeated patterns: the begin, the length and the number of each.
-
-    Args:
-        keys: equal entries are alike.
-        longest: the length of the longest pattern that is looked for.
-    """
+    """Divide a sequence into runs of repeated patterns, up to a length: begin, length and number of each."""
     begin = 0
     while begin < len(keys):
         best = (1, 1)
@@ -137,7 +119,8 @@ _LISTED = 6
 
 def describe(kind: KindOfStep) -> Iterator[str]:
     """The lines of a kind of step; events that repeat are summed up."""
-    calls = _numbers_of_calls(kind)
+    # Of each event: how many calls have been handed over by then, itself included.
+    calls = [*accumulate(isinstance(alike[0], Post) for alike in kind.events)]
     keys = [_key(alike[0]) for alike in kind.events]
     for begin, length, count in repeats(keys, _LONGEST_PATTERN):
         indent = ""
@@ -150,15 +133,6 @@ def describe(kind: KindOfStep) -> Iterator[str]:
             yield indent + _line(columns, [calls[number] for number in numbers])
 
 
-def _numbers_of_calls(kind: KindOfStep) -> list[int]:
-    """Of each event: how many calls have been handed over by then, itself included."""
-    numbers, calls = [], 0
-    for alike in kind.events:
-        calls += isinstance(alike[0], Post)
-        numbers.append(calls)
-    return numbers
-
-
 def _key(event: Event) -> object:
     """Events with the same key are summed up if they follow each other."""
     if isinstance(event, Post):
@@ -167,32 +141,18 @@ def _key(event: Event) -> object:
 
 
 def _line(columns: list[tuple[Event, ...]], calls: list[int]) -> str:
-    """A line about one event, or about several that are alike.
-
-    Args:
-        columns: each event as it is in every step.
-        calls: their numbers, if they are calls.
-    """
-    first = columns[0][0]
+    """A line about events that are alike, each as it is in every step; calls have these numbers."""
+    first, events = columns[0][0], [column[0] for column in columns]
     if isinstance(first, Computed):
-        names = [name for column in columns for event in column[:1] for name in _names(event)]
-        return f"{first.kind:{_WIDTH}}{_of(names)}"
+        names = [name for event in events if isinstance(event, Computed) for name in event.names]
+        few = len(set(names)) <= 2
+        shown = ", ".join(dict.fromkeys(names)) if few else f"{names[0]} ... {names[-1]} ({len(names)})"
+        return f"{first.kind:{_WIDTH}}{shown}"
     if isinstance(first, Answered):
-        waits = [event for column in columns for event in column[:1] if isinstance(event, Answered)]
-        return f"{'wait':{_WIDTH}}for {_calls([event.number for event in waits])}{_ago(first.steps_ago)}"
+        numbers = [event.number for event in events if isinstance(event, Answered)]
+        return f"{'wait':{_WIDTH}}for {_calls(numbers)}{_ago(first.steps_ago)}"
     posts = [[event for event in column if isinstance(event, Post)] for column in columns]
     return f"{_calls(calls):{_WIDTH}}{_post(posts)}"
-
-
-def _names(event: Event) -> tuple[str, ...]:
-    return event.names if isinstance(event, Computed) else ()
-
-
-def _of(names: list[str]) -> str:
-    """The first and the last name, and how many there are between."""
-    if len(set(names)) <= 2:
-        return ", ".join(dict.fromkeys(names))
-    return f"{names[0]} ... {names[-1]} ({len(names)})"
 
 
 def _calls(numbers: list[int]) -> str:
@@ -210,7 +170,8 @@ def _post(posts: list[list[Post]]) -> str:
     first = posts[0][0]
     sent = _bytes([sum(post.sent_bytes for post in step) for step in zip(*posts)])
     received = _bytes([sum(post.received_bytes for post in step) for step in zip(*posts)])
-    partners = _ranks({post.partner for column in posts for post in column})
+    ranks = sorted({post.partner for column in posts for post in column})
+    partners = f"rank{'s' if len(ranks) > 1 else ''} {ranges(ranks)}"
     sizes = {
         "mean": sent,
         "broadcast": f"{sent} from {partners}",
@@ -223,13 +184,9 @@ def _post(posts: list[list[Post]]) -> str:
     return f"{ragged}{first.verb} on {first.channel} of {len(first.members)}: {sizes[first.verb]}"
 
 
-def _ranks(partners: set[int]) -> str:
-    return f"rank{'s' if len(partners) > 1 else ''} {ranges(sorted(partners))}"
-
-
-def _bytes(sizes: Iterable[int]) -> str:
+def _bytes(sizes: list[int]) -> str:
     """The bytes in every step, or the least and the most."""
-    least, most = min(sizes := list(sizes)), max(sizes)
+    least, most = min(sizes), max(sizes)
     return f"{least:,} bytes" if least == most else f"{least:,} to {most:,} bytes"
 
 

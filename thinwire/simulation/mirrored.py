@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from thinwire import plugins
-from thinwire.api.method import Method
 from thinwire.api.run import Task
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
@@ -64,9 +63,6 @@ class MirroredTrainer(Trainer):
     Whichever worker it is, it sees the images of worker 0.
     """
 
-    def __init__(self, task: Task, method: type[Method], config: object, mirror: Mirror) -> None:
-        super().__init__(task, method, config, mirror)
-
     def _batches_of(self, ranks: Sequence[int]) -> Batches:
         return super()._batches_of([0])
 
@@ -113,7 +109,10 @@ class MirroredCell:
         self._controls: list[Tensor] = []
         trainer = MirroredTrainer(self.task, self._method, self._config, Mirror(cluster.workers, 0))
         if reason := trainer.skip():
-            raise CannotRun(f"{cell.method.label} cannot run on {self._where()}: {reason}")
+            nodes = f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''}"
+            raise CannotRun(
+                f"{cell.method.label} cannot run on {cluster.workers:,} workers on {nodes}: {reason}"
+            )
         if prepared is None and (preparation := preparation_of(cell, results)) is not None:
             prepared, _ = preparation
         self._prepared = prepared
@@ -184,10 +183,6 @@ class MirroredCell:
             return runs[worker].recorder.calls
 
         return [(role, runs[role.worker]) for role in roles(self.cluster, calls_of)]
-
-    def _where(self) -> str:
-        nodes = self.cluster.nodes
-        return f"{self.cluster.workers:,} workers on {nodes} node{'s' if nodes > 1 else ''}"
 
 
 @contextmanager

@@ -1,20 +1,15 @@
-"""What workers do in a step: operations, and which workers do the same.
-
-Which workers of a cluster behave alike, so that one of each role stands for all of them.
+"""What workers do in a step: operations, and which workers do the same, so that one stands for all of a role.
 
 Workers may differ by their place: the first worker of all, the first worker of a node, every other one. They
-may also differ because a call names them as its partner. It is the source of a broadcast, the worker of a
-server, or the other end of a message. Who is a partner follows from the calls. A worker that is a partner in
-the same steps as another one is taken to behave like it. The calls of one worker name the worker of each
-server. So many workers with a server each need not be as many roles.
-
-A worker that becomes a partner only after the last recorded step is not told apart.
+may also differ because a call names them as its partner: the source of a broadcast, the worker of a server,
+or the other end of a message. A worker that is a partner in the same steps as another one is taken to behave
+like it. So many workers with a server each need not be as many roles. A worker that becomes a partner only
+after the last recorded step is not told apart.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
@@ -194,7 +189,7 @@ def _merged(groups: list[tuple[int, ...]], mirrored: dict[int, Calls]) -> list[R
         worker = next(member for member in group if member in mirrored)
         for number, role in enumerate(found):
             if alike(worker, mirrored[worker], role.worker, mirrored[role.worker]):
-                found[number] = replace(role, workers=tuple(sorted(chain(role.workers, group))))
+                found[number] = replace(role, workers=tuple(sorted((*role.workers, *group))))
                 break
         else:
             found.append(Role(worker, group))

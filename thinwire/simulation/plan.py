@@ -1,8 +1,4 @@
-"""Which method, for which network, over which link: what `thinwire plan` simulates.
-
-Some methods of a suite are simulated without data, on a cluster that is made of the answers to a few
-questions.
-"""
+"""Which method, for which network, over which link: `thinwire plan` simulates some methods without data."""
 
 import gc
 import math
@@ -38,7 +34,7 @@ class Planned:
     round: Round = EVERY_STEP
 
 
-# Of the suite with all of them, these are asked about; it has their settings.
+# Of the suite with all methods, these are asked about; it has their settings.
 SUITE = "times/cifar10"
 LABELS = (
     "ssgd",
@@ -128,7 +124,7 @@ class LeftOut:
 
 @cache
 def settings() -> WithoutData:
-    """Of the suite with all methods: its cluster, of which a question has another link, and its rounds."""
+    """Of the suite with all methods: its rounds, and its cluster, of which a question has another link."""
     known = load(SUITE).without_data
     assert known is not None
     return known

@@ -8,7 +8,6 @@ overtake calls on another channel. `applies` excludes both.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,14 +17,6 @@ from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads
 from thinwire.simulation.links import Load
 from thinwire.simulation.operations import MESSAGES
 from thinwire.simulation.program import Await, Floats, HandOver, Hold, Program, Timeline, Work, groups_on
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """A call of every worker, on its own channel of that name."""
-
-    begin: Floats  # [workers]
-    end: Floats
 
 
 def simulate_either_way(
@@ -74,7 +65,7 @@ class _Recurrence:
 
     def run(self, program: Program, pace: Floats) -> Timeline:
         now = np.zeros(self._cluster.workers)
-        calls: list[_Call] = []
+        calls: list[tuple[Floats, Floats]] = []  # of each: when it begins and ends, [workers]
         parts = np.zeros((5, len(program), self._cluster.workers))
         ends, computed, others, served, communicated = parts  # no server: see `applies`
         operations = 0
@@ -88,9 +79,9 @@ class _Recurrence:
                     case HandOver():
                         calls.append(self._carry(operation, now))
                     case Await(call):
-                        made = calls[call]
-                        idle = np.maximum(made.end - now, 0.0)
-                        for_others = np.minimum(np.maximum(made.begin - now, 0.0), idle)
+                        begin, end = calls[call]
+                        idle = np.maximum(end - now, 0.0)
+                        for_others = np.minimum(np.maximum(begin - now, 0.0), idle)
                         others[number] += for_others
                         communicated[number] += idle - for_others
                         now = now + idle
@@ -99,7 +90,7 @@ class _Recurrence:
         total = operations * self._cluster.workers
         return Timeline(ends, computed, others, served, communicated, total, self._sent, self._between)
 
-    def _carry(self, what: HandOver, now: Floats) -> _Call:
+    def _carry(self, what: HandOver, now: Floats) -> tuple[Floats, Floats]:
         """Carry the calls of all groups on a channel; the group that begins first is the first."""
         begin, end = now.copy(), now.copy()
         groups = groups_on(self._cluster, what.channel)
@@ -108,26 +99,22 @@ class _Recurrence:
             load = self._loads.of(what, groups[index])
             members = _slice(groups[index])
             begin[members] = begins[index]
-            end[members] = self._carry_queued(what.channel, index, load, float(begins[index]))
+            end[members] = self._carry_one(what.channel, index, load, float(begins[index]))
             self._sent += load.sent_bytes
             self._between += load.between_nodes_bytes
-        return _Call(begin, end)
+        return begin, end
 
-    def _carry_queued(self, channel: str, index: int, load: Load, begin: float) -> float:
+    def _carry_one(self, channel: str, index: int, load: Load, begin: float) -> float:
         """The end of the call of one group; it may have to wait for earlier calls."""
-        if not load.queued:
-            return self._carry_one(load, begin)
-        under_way = self._under_way.setdefault((channel, index), [0.0] * CALLS_AT_ONCE)
-        end = self._carry_one(load, max(begin, under_way[0]))
-        heapq.heapreplace(under_way, end)
-        return end
-
-    def _carry_one(self, load: Load, begin: float) -> float:
-        """The end of the call of one group."""
         if not load.phases:
             return begin
         (phase,) = load.phases
-        return self._links.carry(phase, begin)
+        if not load.queued:
+            return self._links.carry(phase, begin)
+        under_way = self._under_way.setdefault((channel, index), [0.0] * CALLS_AT_ONCE)
+        end = self._links.carry(phase, max(begin, under_way[0]))
+        heapq.heapreplace(under_way, end)
+        return end
 
 
 def _slice(members: range) -> slice:

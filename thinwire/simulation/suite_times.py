@@ -1,13 +1,22 @@
-"""The simulated times of all methods of a suite, on the clusters that it names.
+"""The simulated times of all methods of a suite, with its data and without.
 
-Each method is simulated with the cell of the first repetition. The workers are spread over the nodes as the
-cluster says, and not as the suite does.
+With data, each method is simulated with the cell of the first repetition, on the clusters that the suite
+names. The workers are spread over the nodes as the cluster says, and not as the suite does.
+
+Without data (the key `without_data`), each method is mirrored once on nodes of each size, for each
+accelerator. Its steps are then simulated with all numbers of workers and all links.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
+import torch
 
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.cell import Cell
@@ -16,13 +25,15 @@ from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
-from thinwire.config.suite_schema import Simulate
+from thinwire.config.suite_schema import Simulate, WithoutData
 from thinwire.simulation.simulate import Simulated, SimulatedCell, to_common_speed
 from thinwire.simulation.stand_ins import stands_in
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 Row = dict[str, object]
-# What the rows that are compared with each other have in common.
+# What the rows that are compared with each other have in common; the second is without data.
 _PLACE = ["dataset", "model", "workers", "cluster", "rate_gbit_per_second"]
+PLACE = ["model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "latency_seconds"]
 
 
 def simulate_suite(
@@ -35,13 +46,7 @@ def simulate_suite(
 ) -> pd.DataFrame:
     """Simulate; gives one row for each method, model, data set, number of workers, cluster and rate.
 
-    Args:
-        suite: whose methods are simulated.
-        results: the folder with the data, if they are there, and with preparations.
-        settings: the clusters, numbers of workers, rates and steps.
-        subset: of the suite.
-        log: takes a line about the progress.
-        warn: takes a sentence about why times are not those of a whole run.
+    The log takes lines about the progress, and `warn` sentences about why times are not those of a whole run.
 
     Raises:
         UserError: a cluster or a preparation is missing, or workers cannot be spread.
@@ -77,13 +82,10 @@ def described(rows: pd.DataFrame, accelerator: str | None = None) -> Iterator[st
         yield f"{dataset}, {model}, {workers} workers on {cluster}, computing {computing} (simulated)"
         for row in group.sort_values("step_seconds").to_dict("records"):
             exposed = row["communication_seconds"] + row["server_seconds"]
-            than = (
-                f"; {row['speed_up']:.2f} times as fast as {row['baseline']}" if row["speed_up"] > 0 else ""
-            )
-            yield (
-                f"  {row['method']:24}{row['step_seconds'] * 1e3:9.3f} ms a step; {exposed * 1e3:.3f} ms of "
-                f"communication is not hidden{than}"
-            )
+            step = f"  {row['method']:24}{row['step_seconds'] * 1e3:9.3f} ms a step"
+            faster = f"; {row['speed_up']:.2f} times as fast as {row['baseline']}"
+            than = faster if row["speed_up"] > 0 else ""
+            yield f"{step}; {exposed * 1e3:.3f} ms of communication is not hidden{than}"
 
 
 def _experiments(planned: Sequence[Cell]) -> list[list[Cell]]:
@@ -136,19 +138,9 @@ def _rows(
 def _row(made: Simulated, own_rate: bool) -> Row:
     timeline, link = made.timeline, made.cluster.link
     communication = timeline.communication_seconds.mean()
-    on_link = (
-        timeline.between_nodes_bytes / made.steps / (made.nodes if link.shared_by_workers else made.workers)
-    )
-    return {
-        "suite": made.cell.suite,
-        "dataset": made.cell.dataset,
-        "model": made.cell.model.label,
-        "method": made.cell.method.label,
-        "workers": made.workers,
-        "nodes": made.nodes,
-        "kind": "simulated",
-        "cluster": made.cluster.name,
-        "rate_gbit_per_second": link.rate_bits_per_second / 1e9,
+    links = made.nodes if link.shared_by_workers else made.workers
+    on_link = timeline.between_nodes_bytes / made.steps / links
+    return _place(made.cell, made.workers, made.nodes, made.cluster) | {
         "own_rate": own_rate,
         "steps": made.steps,
         "total_steps": made.total_steps,
@@ -165,13 +157,25 @@ def _row(made: Simulated, own_rate: bool) -> Row:
     }
 
 
+def _place(cell: Cell, workers: int, nodes: int, cluster: ClusterDescription) -> Row:
+    """What the rows of a method say of where it runs."""
+    return {
+        "suite": cell.suite,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "workers": workers,
+        "nodes": nodes,
+        "kind": "simulated",
+        "cluster": cluster.name,
+        "rate_gbit_per_second": cluster.link.rate_bits_per_second / 1e9,
+    }
+
+
 def with_speed_up(rows: pd.DataFrame, baselines: Sequence[str], place: Sequence[str]) -> pd.DataFrame:
     """Add `speed_up` over the fastest of the baselines in the same place, whose label is in `baseline`.
 
-    Args:
-        rows: with a method and the seconds of its step each.
-        baselines: their labels.
-        place: the columns that rows have in common which are compared with each other.
+    Rows that are compared with each other have the columns of their place in common.
     """
     of_baselines = rows[rows.method.isin(baselines)].sort_values("step_seconds")
     fastest = of_baselines.drop_duplicates(place)[[*place, "method", "step_seconds"]]
@@ -179,3 +183,111 @@ def with_speed_up(rows: pd.DataFrame, baselines: Sequence[str], place: Sequence[
     both = rows.merge(fastest, on=[*place], how="left")
     both["speed_up"] = both.baseline_seconds / both.step_seconds
     return both.drop(columns="baseline_seconds")
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What is mirrored together: a method on one accelerator."""
+
+    cell: Cell
+    accelerator: str
+    settings: WithoutData
+
+
+def simulate_without_data(
+    suite: str, subset: Subset, processes: int, log: Callable[[str], None]
+) -> pd.DataFrame:
+    """Simulate; gives one row for each method, model, accelerator, number of workers and of nodes, and link.
+
+    So many processes simulate at once; the log takes a line about each method that is done or left out.
+
+    Raises:
+        UserError: the suite has no such key, or no method could be simulated.
+    """
+    settings = load(suite).without_data
+    if settings is None:
+        raise UserError(f"config/{suite}.yaml has no `without_data:`: add that key (config/README.md)")
+    planned: dict[tuple[str, str], Cell] = {}
+    for cell in subset.keep(cells(suite), timed=False):
+        planned.setdefault((cell.model.label, cell.method.label), cell)
+    tasks = [
+        Mirrored(cell, accelerator, settings)
+        for cell in planned.values()
+        for accelerator in settings.accelerators
+    ]
+    rows: list[Row] = []
+    reason = None
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
+        futures = {pool.submit(rows_of, task): task for task in tasks}
+        for number, future in enumerate(as_completed(futures), 1):
+            task = futures[future]
+            name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
+            made, reasons = future.result()
+            rows += made
+            log(f"{name} ({number} of {len(tasks)})")
+            for reason in reasons:
+                log(f"{name}: left out: {reason}")
+    if not rows:
+        raise UserError(f"no method of {suite} could be simulated; the last: {reason}")
+    order = [*PLACE, "method"]
+    ordered = pd.DataFrame(rows).sort_values(order, ignore_index=True)
+    return with_speed_up(ordered, baselines(load(suite)), PLACE)
+
+
+def fastest(rows: pd.DataFrame) -> Iterator[str]:
+    """For each network and cluster, a line with the fastest methods over the links of a latency."""
+    columns = [column for column in PLACE if column != "rate_gbit_per_second"]
+    for place, group in rows.groupby(columns, sort=False):
+        model, accelerator, workers, nodes, latency = cast("tuple[str, str, int, int, float]", place)
+        best = group.sort_values("step_seconds").drop_duplicates("rate_gbit_per_second")
+        at = "; ".join(
+            f"{row.rate_gbit_per_second:g} Gbit/s: {row.method} {row.speed_up:.3g}"
+            for row in best.sort_values("rate_gbit_per_second").itertuples()
+        )
+        where = f"{workers:,} workers on {nodes} nodes, {1e3 * latency:g} ms one way"
+        yield f"{model} on {accelerator}, {where} (simulated): {at}"
+
+
+def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
+    """The rows of a method, and why there are none for some nodes or numbers of workers."""
+    settings, rounds = task.settings, task.settings.rounds.get(task.cell.method.label, EVERY_STEP)
+    described = load_cluster(settings.cluster)
+    rows: list[Row] = []
+    reasons: list[str] = []
+    made = None
+    for each in settings.workers_per_node:
+        try:
+            made = CellWithoutData(task.cell, each, task.accelerator, rounds, like=made)
+        except UserError as error:
+            reasons.append(f"nodes of {each}: {error}")
+            continue
+        for workers in settings.workers:
+            if workers % each or workers == each:
+                continue
+            try:
+                rows += [
+                    _row_without_data(task, made, described.with_link(link), workers // each, workers)
+                    for link in settings.links
+                ]
+            except UserError as error:
+                reasons.append(f"{workers:,} workers on nodes of {each}: {error}")
+    return rows, reasons
+
+
+def _row_without_data(
+    task: Mirrored, made: CellWithoutData, described: ClusterDescription, nodes: int, workers: int
+) -> Row:
+    step = made.on(described, nodes)
+    return _place(task.cell, workers, nodes, described) | {
+        "latency_seconds": described.link.latency_seconds,
+        "accelerator": task.accelerator,
+        "step_seconds": step.seconds,
+        "compute_seconds": step.compute_seconds,
+        "between_nodes_bytes": step.between_nodes_bytes,
+    }
+
+
+def _alone() -> None:
+    """Each process has one core; what is loaded by now is not looked through for garbage before each run."""
+    torch.set_num_threads(1)
+    gc.freeze()

@@ -60,7 +60,7 @@ class MeanStep:
 
 
 class CellWithoutData:
-    """A cell whose schedule repeats after each round, for any number of nodes."""
+    """A cell whose schedule repeats after each round, for any number of nodes with so many workers each."""
 
     def __init__(
         self,
