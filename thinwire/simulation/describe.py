@@ -120,7 +120,7 @@ _LISTED = 6
 def describe(kind: KindOfStep) -> Iterator[str]:
     """The lines of a kind of step; events that repeat are summed up."""
     # Of each event: how many calls have been handed over by then, itself included.
-    calls = [*accumulate(isinstance(alike[0], Post) for alike in kind.events)]
+    calls = [*accumulate(int(isinstance(alike[0], Post)) for alike in kind.events)]
     keys = [_key(alike[0]) for alike in kind.events]
     for begin, length, count in repeats(keys, _LONGEST_PATTERN):
         indent = ""
