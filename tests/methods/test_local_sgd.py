@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.train.evaluation import batch_norm_buffers
 
 
 def test_bytes_are_those_of_ssgd_over_h():
@@ -30,13 +29,6 @@ def test_adams_momentum_after_an_average(policy, name):
                 continue
             assert bool(state["exp_avg"].any()) == (policy == "keep")
             assert bool(state["exp_avg_sq"].any())
-
-
-def test_batch_norm_statistics_stay_local():
-    run = small.trainer(small.task(2), "local_sgd", period=1)
-    run.train()
-    (first, _), (second, _) = (batch_norm_buffers(worker.model).values() for worker in run.workers)
-    assert not torch.equal(first, second)
 
 
 # Losses of epochs, their rates (None: as at first), the first loss and rate, options, and the periods after.

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,8 @@ class RunCheckpoints:
         """
         self._folder, self._every = folder, every_seconds
         self._identity, self._log, self._doing = identity, log, doing
+        self._reads = partial(doing, "reads its checkpoints")
+        self._saves = partial(doing, "saves a checkpoint")
         self._saved_at = 0.0
         self.interruptions = 0  # how often the run has resumed from a checkpoint
 
@@ -241,12 +244,6 @@ class RunCheckpoints:
         checkpoint.save(self._folder, trainer.step, state, self._saves, _sharing(trainer.transport))
         self._doing("computes")
         self._saved_at = trainer.status.elapsed_seconds
-
-    def _reads(self) -> None:
-        self._doing("reads its checkpoints")
-
-    def _saves(self) -> None:
-        self._doing("saves a checkpoint")
 
 
 def _sharing(transport: Transport) -> checkpoint.Sharing | None:
