@@ -11,7 +11,6 @@ from tests.bad_input.suites import changed
 from tests.commands import thinwire
 from thinwire import plugins
 from thinwire.base import digests, folders
-from thinwire.base.errors import UserError
 from thinwire.cli import main as command_line
 from thinwire.cli.inspect import list_main
 from thinwire.config import suite
@@ -148,38 +147,3 @@ def test_list_shows_a_broken_method_and_the_others(tmp_path, monkeypatch, capsys
     for name in ("ssgd", "top_k", "local_sgd", "cnn", "resnet", "digits", "fashion_mnist"):
         assert name in rows
         assert "broken" not in rows[name]
-
-
-def test_two_modules_have_one_name(tmp_path):
-    (tmp_path / "methods" / "x").mkdir(parents=True)
-    (tmp_path / "methods" / "x.py").write_text("")
-    (tmp_path / "methods" / "x" / "__init__.py").write_text("")
-    with pytest.raises(UserError, match=r"two method modules have the name x.*rename"):
-        plugins.find("method", root=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("source", "what"),
-    [
-        ("def (\n", "line 1: SyntaxError"),
-        ("\n\nimport nothing_of_this_name\n", "line 3: ModuleNotFoundError"),
-        ("\n1 / 0\n", "line 2: ZeroDivisionError"),
-        ("x = 1\n", r"must define a class Method\(thinwire.Method\)"),
-        ("class Method:\n    pass\n", r"must define a class Method\(thinwire.Method\)"),
-        ("Method = 3\n", r"must define a class Method\(thinwire.Method\)"),
-        ("from thinwire import Method\n", r"must define a class Method\(thinwire.Method\)"),
-        (
-            "import thinwire\nclass Method(thinwire.Method):\n    class Config:\n        x: int = 1\n",
-            "Config must be a @dataclass",
-        ),
-    ],
-)
-def test_module_that_is_no_method(tmp_path, source, what):
-    (tmp_path / "methods").mkdir()
-    path = tmp_path / "methods" / "bad_input_method.py"
-    path.write_text(source)
-    plugin = plugins.find("method", root=tmp_path)["bad_input_method"]
-    with pytest.raises(plugins.PluginError, match=what) as caught:
-        plugin.load()
-    assert str(path) in str(caught.value)
-    assert f"thinwire_methods.{plugin.name}" not in sys.modules

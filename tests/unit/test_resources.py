@@ -96,30 +96,27 @@ def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
 
 
 @pytest.mark.parametrize(
-    ("sbatch", "defaults", "words"),
+    ("sbatch", "defaults", "folder", "words"),
     [
-        (None, {}, "no Slurm here"),
-        ("/bin/sbatch", {"slurm_account": "", "runtime": "360"}, "names no slurm_account"),
-        ("/bin/sbatch", {}, None),
-        ("/bin/sbatch", {"slurm_account": "mine"}, None),
-        ("/bin/sbatch", {"slurm_partition": ""}, None),
+        (None, {}, "other", "no Slurm here"),
+        ("/bin/sbatch", {"slurm_account": "", "runtime": "360"}, "other", "names no slurm_account"),
+        ("/bin/sbatch", {}, "other", None),
+        ("/bin/sbatch", {"slurm_account": "mine"}, "other", None),
+        ("/bin/sbatch", {"slurm_partition": ""}, "other", None),
+        ("/bin/sbatch", {}, "left", "stop them with scancel 7, which loses nothing"),
     ],
 )
-def test_nothing_is_sent_without_slurm_and_an_account_if_the_profile_asks_for_one(
-    monkeypatch, sbatch, defaults, words
+def test_nothing_is_sent_without_slurm_or_an_account_or_beside_jobs_that_are_left_here(
+    monkeypatch, tmp_path, sbatch, defaults, folder, words
 ):
+    left = tmp_path / "left"
+    listing = f"7 {left} rule_train_a\n8 {left}/other rule_train_b\n9 {left} mine\n"
     monkeypatch.setattr(shutil, "which", lambda name: sbatch)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, listing))
+    (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / folder)
     with pytest.raises(UserError, match=words) if words else nullcontext():
-        resources.require_slurm(defaults)
-
-
-def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
-    listing = f"7 {tmp_path} rule_train_a\n8 {tmp_path}/other rule_train_b\n9 {tmp_path} mine\n"
-    answer = subprocess.CompletedProcess([], 0, stdout=listing)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
-    with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
-        resources.require_no_jobs(tmp_path)
-    resources.require_no_jobs(tmp_path / "elsewhere")
+        resources.require_ready(defaults)
 
 
 @pytest.fixture

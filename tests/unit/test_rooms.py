@@ -1,6 +1,7 @@
 """The order of the engine's rooms: each imports only rooms that come before it, and no plug-in."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 
 from thinwire.plugins import ROOT
@@ -39,15 +40,17 @@ def room_of(path):
     return path.relative_to(ROOT / "thinwire").with_suffix("").parts[0]
 
 
+@cache
 def imported(path):
     """The modules that a file imports, for type checking only or not."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 def upwards(path):
@@ -69,5 +72,5 @@ def test_every_room_has_its_place():
 
 def test_no_files_import_each_other():
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in FILES}
-    ordered = TopologicalSorter({name: names.keys() & set(imported(path)) for name, path in names.items()})
+    ordered = TopologicalSorter({name: names.keys() & imported(path) for name, path in names.items()})
     ordered.prepare()  # raises a CycleError that names the circle

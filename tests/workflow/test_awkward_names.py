@@ -75,15 +75,3 @@ def test_options_of_a_data_set_reach_it_as_they_are_written(made):
     manifest = json.loads((made.folder / "results/data/d+1.x/manifest.json").read_text())
     assert manifest["options"] == {"text": TEXT}
     assert not list(made.folder.rglob("ran"))
-
-
-def test_a_name_that_the_shell_would_run_is_one_sentence(project):
-    (project.folder / "config" / "`touch ran`.yaml").write_text(
-        (project.folder / "config/tiny.yaml").read_text()
-    )
-    answer = project.python("snakemake", "--config", "suites=tiny,`touch ran`")
-    assert answer.returncode != 0
-    (line,) = (line for line in answer.stderr.splitlines() if line.startswith("thinwire: "))
-    assert "cannot be the name of a suite" in line
-    assert "Traceback" not in answer.stderr
-    assert not list(project.folder.rglob("ran"))

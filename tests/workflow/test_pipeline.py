@@ -130,22 +130,22 @@ def test_a_bad_suite_is_one_sentence(made):
 
 
 @pytest.mark.slow
-def test_every_method_goes_through_the_pipeline_and_all_that_is_made_verifies(made):
-    shutil.rmtree(made.folder / "results")
-    made.suite("every", EVERY.format(""))
-    succeeded(made.snakemake(suite="every"))
+def test_every_method_goes_through_the_pipeline_and_all_that_is_made_verifies(project):
+    shutil.rmtree(project.folder / "results", ignore_errors=True)
+    project.suite("every", EVERY.format(""))
+    succeeded(project.snakemake(suite="every"))
     # One node, SGD, and a run that is shorter than the warm-ups.
     skipped = {"daso", "dgc", "multi_step_delay", "one_bit_adam", "power_sgd"}
-    summary = require_complete(made, "every", skipped, prepared=["mp2", "wnn"])
+    summary = require_complete(project, "every", skipped, prepared=["mp2", "wnn"])
     assert sorted(summary.method) == sorted(plugins.find("method"))
     pushed = summary.set_index("method").preparation_payload_push_bytes
     assert pushed["mp2"] > pushed["wnn"] == 0
-    written = [p for name in ("tables", "figures") for p in (made.folder / "results" / name).rglob("*.*")]
+    written = [p for name in ("tables", "figures") for p in (project.folder / "results" / name).rglob("*.*")]
     before = {path: path.read_bytes() for path in written}
     assert len(before) == 12
-    assert made.python("thinwire", "report", "every").returncode == 0
+    assert project.python("thinwire", "report", "every").returncode == 0
     for path, content in before.items():
         assert path.read_bytes() == content, path.name
-    answer = made.python("thinwire", "verify")
+    answer = project.python("thinwire", "verify")
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout == f"{len(summary)} records, {len(summary)} sound\n"

@@ -98,7 +98,7 @@ def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
 
 
 def _names(listed: object) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
+    return _unique([name.strip() for name in str(listed).split(",")])
 
 
 @dataclass(frozen=True)

@@ -223,18 +223,13 @@ def _entry(report: Callable[..., str], path: str) -> str:
     category = _CATEGORIES.get(place.suffix)
     if category is None:
         return path
+    own = _CAPTIONS / f"{place.stem}.rst"
     # results/figures/SUITE/NAME.png, where the name of a suite may have slashes
     suite = "/".join(place.parts[2:-1]) or "all suites"
     return report(
         path,
-        caption=str(caption_of(place.stem, category)),
+        caption=str(own if own.exists() else _CAPTIONS / f"{category.lower()}.rst"),
         category=category,
         subcategory=suite,
         labels={"name": place.stem.replace("_", " ")},
     )
-
-
-def caption_of(name: str, category: str) -> Path:
-    """The file with the caption of an output: its own, or else that of its category."""
-    own = _CAPTIONS / f"{name}.rst"
-    return own if own.exists() else _CAPTIONS / f"{category.lower()}.rst"

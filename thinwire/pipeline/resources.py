@@ -236,23 +236,15 @@ def hand_on_conf(variables: MutableMapping[str, str] = os.environ) -> None:
 
 
 def require_ready(defaults: Mapping[str, str]) -> None:
-    """Slurm and its profile are there, and no job is left of an earlier snakemake in this folder.
+    """Require a Slurm, an account in the profile if it asks for one, and no job of an earlier snakemake here.
+
+    A snakemake that was killed leaves jobs in the queue, which would run twice.
 
     Args:
         defaults: the default resources of the profile, by name.
 
     Raises:
-        UserError: something is missing, or such jobs are in the queue.
-    """
-    require_slurm(defaults)
-    require_no_jobs(Path.cwd())
-
-
-def require_slurm(defaults: Mapping[str, str]) -> None:
-    """There is a Slurm, and the profile, whose default resources are given, says on whose account.
-
-    Raises:
-        UserError: one of them is missing.
+        UserError: something is missing, or such jobs are there; the sentence says how to stop them.
     """
     if shutil.which("sbatch") is None:
         raise UserError(
@@ -264,27 +256,11 @@ def require_slurm(defaults: Mapping[str, str]) -> None:
             "slurm/config.yaml names no slurm_account: write yours there, or delete the line if the "
             "cluster has no accounts"
         )
-
-
-def require_no_jobs(folder: Path) -> None:
-    """No job of this folder is in the queue: a snakemake that was killed leaves some, which would run twice.
-
-    Raises:
-        UserError: there are some; the sentence says how to stop them.
-    """
+    # The comment of the pipeline's jobs names a rule.
     asked = ["squeue", "--me", "--noheader", "--format=%i %Z %k"]
     listing = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    if left := jobs_of(folder, listing):
+    if left := [line.split()[0] for line in listing.splitlines() if f" {Path.cwd()} rule_" in line]:
         raise UserError(
-            f"an earlier snakemake has left jobs here: let them end, or stop them with scancel "
+            "an earlier snakemake has left jobs here: let them end, or stop them with scancel "
             f"{' '.join(left)}, which loses nothing, and start again"
         )
-
-
-def jobs_of(folder: Path, listing: str) -> list[str]:
-    """The ids of the pipeline's jobs from this folder.
-
-    Args:
-        listing: a line for each job with its id, its folder and its comment, which names a rule.
-    """
-    return [line.split()[0] for line in listing.splitlines() if f" {folder} rule_" in line]
