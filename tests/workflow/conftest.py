@@ -34,11 +34,11 @@ recipe:
 # Every method; those that prepare something do so in a few seconds.
 EVERY = """
   "*":
-  mp2: {{options: {{predictor_epochs: 1, bsp_workers: 2}}}}
+  mp2: {options: {predictor_epochs: 1, bsp_workers: 2}}
   wnn:
     options:
-      {{interval_epochs: 0.2, recorded_epochs: 4, recorded_batch: 64, forecaster_steps: 20, windows: 1000}}
-{}"""
+      {interval_epochs: 0.2, recorded_epochs: 4, recorded_batch: 64, forecaster_steps: 20, windows: 1000}
+"""
 
 # The beginning of methods that go wrong.
 HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n"
@@ -71,7 +71,7 @@ class Project:
         shutil.copy(ROOT / "Snakefile", folder)
         (folder / "profiles").symlink_to((ROOT / "profiles").readlink())
         shutil.copy(gate.__file__, folder)
-        self.suite("tiny", EVERY.format(""))
+        self.suite("tiny", EVERY)
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).write_text(text)

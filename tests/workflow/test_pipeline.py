@@ -132,7 +132,7 @@ def test_a_bad_suite_is_one_sentence(made):
 @pytest.mark.slow
 def test_every_method_goes_through_the_pipeline_and_all_that_is_made_verifies(project):
     shutil.rmtree(project.folder / "results", ignore_errors=True)
-    project.suite("every", EVERY.format(""))
+    project.suite("every", EVERY)
     succeeded(project.snakemake(suite="every"))
     # One node, SGD, and a run that is shorter than the warm-ups.
     skipped = {"daso", "dgc", "multi_step_delay", "one_bit_adam", "power_sgd"}
