@@ -24,7 +24,6 @@ from thinwire.report.claims import table as claims_table
 from thinwire.report.regimes import regimes
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
-from thinwire.report.rows.quantities import steps_to_target
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
@@ -79,8 +78,7 @@ def made(tmp_path_factory):
     write_table(needed, results / "tables/to_target.csv", CLASSIFICATION)
     write_table(to_target.profiles(needed), results / "tables/profiles.csv")
     write_table(comparisons.speed_ups(of_two, ["ssgd"]), results / "tables/speed_ups.csv")
-    needed_steps = steps_to_target(curves, "ssgd", CLASSIFICATION, runs)
-    times_table = times.times(simulated, runs, ["ssgd"], needed_steps)
+    times_table = times.times(simulated, runs, ["ssgd"], to_target.steps_to_target(needed))
     times.write(times_table, "Title", ["ssgd"], results / "tables", CLASSIFICATION)
     times.write_ladder(times.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
     summary = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), compared), times_table)

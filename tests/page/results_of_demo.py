@@ -10,7 +10,8 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
 from thinwire.report.rows import collect, times
 from thinwire.report.rows.known_accuracy import PLACE
-from thinwire.report.rows.quantities import CELL, steps_to_target
+from thinwire.report.rows.quantities import CELL
+from thinwire.report.rows.to_target import steps_to_target, to_target
 from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
 from thinwire.simulation.suite_times import with_speed_up
@@ -44,8 +45,8 @@ def publish(results: Path, patch: object) -> None:
     folder.mkdir(parents=True)
     table.to_csv(folder / "summary.csv", index=False)
     curves = collect.read_curves(results, "demo", CLASSIFICATION)
-    to_target = steps_to_target(curves, "ssgd", CLASSIFICATION, runs)
-    of_times = times.times(rows, runs, ["ssgd", "ssgd_bf16"], to_target)
+    needed = to_target(runs, curves, "ssgd", CLASSIFICATION)
+    of_times = times.times(rows, runs, ["ssgd", "ssgd_bf16"], steps_to_target(needed))
     of_times[times.COLUMNS].to_csv(folder / "times.csv", index=False)
     report_files.write_digests(results, "demo")
 

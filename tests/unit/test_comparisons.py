@@ -249,10 +249,3 @@ def test_ratios_profiles_and_scores_by_hand():
     assert list(found.a) == [2, 1]
     assert list(profile(found, [1, 2]).b) == [1, 1]
     assert score(found).b == 1
-
-
-def test_a_score_is_the_integral_of_the_profile():
-    found = ratios(pd.DataFrame(np.random.default_rng(0).uniform(1, 6, (20, 3))))
-    factors = np.linspace(1, 4, 3001)
-    middle = (factors[1:] + factors[:-1]) / 2
-    assert score(found).to_numpy() == pytest.approx(profile(found, middle).mean().to_numpy(), abs=1e-3)

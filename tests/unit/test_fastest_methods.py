@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
-from thinwire.report.rows.known_accuracy import PLACE, Known, fastest, in_words, known, of_methods
+from thinwire.report.rows.known_accuracy import Known, fastest, in_words, known, of_methods
 from thinwire.simulation import simulated_file
 
 STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}
@@ -85,7 +85,6 @@ def test_only_methods_of_whose_accuracy_this_is_known_take_part():
 
 def test_a_place_without_a_baseline_has_no_gain():
     assert fastest(rows().assign(baseline=None)).empty
-    assert PLACE[0] in fastest(rows())
 
 
 def test_what_the_study_knows_of_a_method():

@@ -119,9 +119,6 @@ def test_a_target_in_bits_is_reached_from_above():
     assert list(own.target_score) == pytest.approx([2 / 0.95, 2 / 0.98, 2 / 0.99])
     assert list(own.steps_median) == [30, 30, 30]
     assert list(found[found.method == "slow"].steps_median) == [40, np.inf, np.inf]
-    look_up = quantities.steps_to_target(curves, "ssgd", NEXT_CHARACTER, made)
-    target, needed = look_up(("text", "gpt", 4, 1), "ssgd")
-    assert (target, needed) == (pytest.approx(2 / 0.99), 30)
 
 
 def test_guessing_costs_as_many_bits_as_there_are_for_all_characters():

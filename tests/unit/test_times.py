@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,7 +10,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows import times
 from thinwire.report.rows.comparisons import speed_ups
-from thinwire.report.rows.quantities import faster_between, steps_to_target
+from thinwire.report.rows.quantities import faster_between
 from thinwire.simulation import simulated_file
 
 BASELINES = ["ssgd", "ssgd_bf16"]
@@ -19,26 +18,6 @@ BASELINES = ["ssgd", "ssgd_bf16"]
 
 def table_of(*made, **more):
     return table_of_times(*made, baselines=BASELINES, **more)
-
-
-def curve(method, repetition, *accuracies, workers=8, nodes=2, status="done"):
-    """An evaluation every 10 steps."""
-    place = {"dataset": "digits", "model": "cnn", "workers": workers, "nodes": nodes}
-    about = {"method": method, "repetition": repetition, "status": status, **place}
-    return [{**about, "step": 10 * (i + 1), "score": a} for i, a in enumerate(accuracies)]
-
-
-def target_of(*curves, method="thin", workers=8, nodes=2):
-    frame = pd.DataFrame([line for lines in curves for line in lines])
-    runs = frame.assign(classes=10, evaluated_images=1000)
-    return steps_to_target(frame, "ssgd", CLASSIFICATION, runs)(("digits", "cnn", workers, nodes), method)
-
-
-def test_there_is_no_target_that_guessing_reaches():
-    """Of ten classes and 1000 images, 12.8 %; the least target is 95 % of the baseline's score."""
-    for last, target in ((12.9, math.nan), (13.6, 0.99 * 13.6)):
-        made = [curve(method, seed, 10, last) for method in ("ssgd", "thin") for seed in range(2)]
-        assert target_of(*made) == pytest.approx((target, 20 + 0 * target), nan_ok=True)
 
 
 def run(method, seconds, **more):
@@ -99,41 +78,13 @@ def test_times_and_speed_ups_agree_on_the_faster_baseline():
     assert of_times.speed_up == pytest.approx(of_pairs.speed_up)
 
 
-def test_steps_to_the_target_are_the_median_of_the_first_evaluation_that_reaches_it():
-    """By hand: 99 % of the mean of 90 and 92 is 90.09."""
-    baseline = curve("ssgd", 0, 99, 90), curve("ssgd", 1, 50, 92)
-    target, steps = target_of(
-        *baseline, curve("thin", 0, 91, 10), curve("thin", 1, 1, 1, 90.09), curve("thin", 2, 1, 95)
-    )
-    assert target == pytest.approx(90.09)
-    assert steps == 20
-    assert target_of(*baseline, method="ssgd")[1] == 15  # 10 and 20
-
-
 def test_seconds_to_the_target_are_steps_times_simulated_seconds_and_infinite_for_a_miss():
-    baseline = curve("ssgd", 0, 100)
-    _, steps = target_of(baseline, curve("thin", 0, 98.9), curve("thin", 1, 99), curve("thin", 2, 3))
-    assert steps == math.inf
     table = table_of(row("ssgd"), row("thin"), to_target=lambda place, method: (99.0, math.inf))
     assert (table.seconds_to_target == math.inf).all()
     assert times.markdown(table, "Title", BASELINES, CLASSIFICATION).count("| not reached ") == 2
     table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
     assert table.seconds_to_target[0] == pytest.approx(1.0)
     assert "| 1.000 " in times.markdown(table, "Title", BASELINES, CLASSIFICATION)
-
-
-def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_missed_it():
-    diverged = curve("ssgd", 0, 99, 5, status="diverged")
-    assert all(np.isnan(target_of(diverged, curve("thin", 0, 99))))
-    baseline = curve("ssgd", 0, 90), curve("ssgd", 1, 90)
-    target, steps = target_of(*baseline, curve("thin", 0, 5, status="diverged"))
-    assert (target, steps) == (pytest.approx(89.1), math.inf)
-    # Other numbers of workers have no target, and other nodes have.
-    learned = curve("ssgd", 0, 90), curve("ssgd", 1, 90), curve("thin", 0, 1, 90)
-    assert target_of(*learned, nodes=8)[1] == 20
-    assert all(np.isnan(target_of(*learned, workers=16)))
-    with_own_nodes = curve("ssgd", 0, 90, nodes=8), curve("thin", 0, 90, nodes=8)
-    assert target_of(*learned, *with_own_nodes, nodes=8)[1] == 10
 
 
 def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():

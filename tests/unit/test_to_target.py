@@ -8,7 +8,7 @@ import pytest
 from tests.frames import CELL
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows.quantities import SHARES, TARGET_OF_BASELINE
-from thinwire.report.rows.to_target import Convergence, convergence, to_target
+from thinwire.report.rows.to_target import Convergence, convergence, steps_to_target, to_target
 
 INF = math.inf
 
@@ -16,7 +16,7 @@ INF = math.inf
 def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     """A row of the runs, and its curve: an evaluation an epoch, of 10 steps and 100 bytes each."""
     trained = {"repetition": repetition, "status": status, "epochs": 4, "batch": 64, "batch_per": "run"}
-    data = {"classes": 10, "evaluated_images": 1000}
+    data = {"classes": 10, "evaluated_images": 1000, "score": accuracies[-1] if accuracies else None}
     about = {**CELL, "method": method, **trained, **data, **more}
     curve = [
         about
@@ -86,6 +86,18 @@ def test_there_is_no_target_without_a_baseline_and_no_row_for_skipped_runs():
     assert set(table.workers) == {4}
     # One repetition sets no target.
     assert table_of(run("ssgd", 0, 90), run("thin", 0, 90)).empty
+
+
+def test_the_steps_of_a_place_are_those_to_the_last_target():
+    """Those of other nodes count where there are no own ones; other numbers of workers have none."""
+    there = [run("ssgd", 0, 90, workers=8, nodes=4), run("ssgd", 1, 90, workers=8, nodes=4)]
+    look_up = steps_to_target(table_of(*BASELINE, run("thin", 0, 1, 99), run("thin", 1, 5, 5), *there))
+    assert look_up(("digits", "cnn", 4, 1), "ssgd") == pytest.approx((99, 20))
+    assert look_up(("digits", "cnn", 4, 1), "thin") == pytest.approx((99, INF))
+    assert look_up(("digits", "cnn", 4, 2), "ssgd") == pytest.approx((99, 20))
+    assert look_up(("digits", "cnn", 8, 2), "ssgd") == pytest.approx((89.1, 10))
+    assert look_up(("digits", "cnn", 4, 1), "none") == pytest.approx((99, math.nan), nan_ok=True)
+    assert all(map(math.isnan, look_up(("digits", "cnn", 16, 1), "ssgd")))
 
 
 def test_there_is_no_target_that_guessing_reaches():

@@ -20,7 +20,7 @@ from thinwire.report.figures.style import heading
 from thinwire.report.figures.traffic import write_performance_profile, write_traffic
 from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
-from thinwire.report.rows.quantities import BLOCK, CELL, steps_to_target, untrained
+from thinwire.report.rows.quantities import BLOCK, CELL, untrained
 from thinwire.report.rows.times import headline
 from thinwire.report.statistics import words
 from thinwire.report.tables.about import About, subset_note
@@ -158,7 +158,7 @@ def report(suite: str, results: Path) -> list[str]:
     compared = comparisons.comparisons(runs, settings.baseline, task, chance, same)
     needed = to_target.to_target(runs, curves, settings.baseline, task)
     simulated = simulated_file.read(results, suite)
-    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline, task, runs))
+    timed = times.times(simulated, runs, against, to_target.steps_to_target(needed))
     table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     about = About.of(settings, subset)

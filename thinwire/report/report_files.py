@@ -209,3 +209,8 @@ def write_table(table: pd.DataFrame, path: Path, task: LearningTask | None = Non
 def csv(table: pd.DataFrame) -> str:
     """A table as CSV, with nine significant digits."""
     return str(table.to_csv(index=False, float_format=f"%.{DIGITS}g"))
+
+
+def markdown(heading: str, shown: pd.DataFrame, note: str) -> str:
+    """A table in Markdown, whose cells are texts, under a heading and above a note."""
+    return f"# {heading}\n\n{shown.to_markdown(index=False, disable_numparse=True)}\n\n{note}\n"

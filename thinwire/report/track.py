@@ -223,8 +223,7 @@ def markdown(rows: pd.DataFrame, suite: Suite) -> str:
             "commit": rows.commit,
         }
     )
-    text = shown.to_markdown(index=False, disable_numparse=True)
-    return "\n".join([f"# Scores. {suite.title}", "", text, "", note(suite), ""])
+    return report_files.markdown(f"Scores. {suite.title}", shown, note(suite))
 
 
 def note(suite: Suite) -> str:

@@ -79,10 +79,9 @@ def markdown(made: pd.DataFrame) -> str:
     shown = short(made)
     shown.insert(1, "claim", made.claim)
     shown = shown.assign(scope=made.scope, reason=made.reason)
-    text = shown.to_markdown(index=False, disable_numparse=True)
     said = [f"- {row.id}: {row.says}" for row in made[made.estimate.notna()].itertuples()]
     more = ["", "## What may be said", "", *said] if said else []
-    return "\n".join(["# Claims", "", text, "", _NOTES, *more, ""])
+    return report_files.markdown("Claims", shown, "\n".join([_NOTES, *more]))
 
 
 def short(made: pd.DataFrame) -> pd.DataFrame:

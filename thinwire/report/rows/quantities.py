@@ -5,13 +5,12 @@ end, on the same data set, model and workers (`LearningTask.target`).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from thinwire.base.learning import LearningTask
-from thinwire.report.report_files import FEWEST_REPETITIONS
 
 CELL = ["dataset", "model", "workers", "nodes"]
 # What stands in one block of a table: runs that were made in different ways are not compared.
@@ -123,11 +122,6 @@ def at_chance_level(runs: pd.DataFrame, task: LearningTask) -> pd.Series:
     return at_chance.where(runs.score.notna() & highest_percent.notna())
 
 
-def is_guessed(score: float, runs: pd.DataFrame, task: LearningTask) -> bool:
-    """Whether guessing reaches this score on the data of these runs; see `at_chance_level`."""
-    return bool((at_chance_level(runs.assign(score=score), task) > 0).any())
-
-
 def untrained(runs: pd.DataFrame, baseline: str, task: LearningTask) -> set[tuple[object, ...]]:
     """The blocks, as values of `BLOCK`, in which every run of the baseline that is done is at chance level.
 
@@ -142,59 +136,6 @@ def untrained(runs: pd.DataFrame, baseline: str, task: LearningTask) -> set[tupl
 TARGET_OF_BASELINE = 0.99
 # The targets of tables with several: rankings may differ between them.
 SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
-
-
-def mean_final_score(curves: pd.DataFrame) -> float:
-    """The mean of the scores with which the runs that are done end; NaN without such a run.
-
-    Args:
-        curves: of the baseline in one place.
-    """
-    done = curves[curves.status == "done"]
-    return float(done.sort_values("step").groupby("repetition").score.last().mean())
-
-
-StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
-
-
-def steps_to_target(
-    curves: pd.DataFrame, baseline: str, task: LearningTask, runs: pd.DataFrame
-) -> StepsToTarget:
-    """Make a function that looks up the target and the steps to it.
-
-    It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
-    with as many workers count. The steps are a median over the repetitions. A run that never reaches the
-    target has infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
-    They are missing in a suite with one repetition, too, because what one seed learns may be chance, and
-    where guessing reaches the least of `SHARES`.
-
-    Args:
-        curves: one row for each evaluation of each run.
-        baseline: label of the method whose score sets the target.
-        task: what the runs learn.
-        runs: one row for each run, with what `at_chance_level` needs.
-    """
-    if curves.repetition.nunique() < FEWEST_REPETITIONS:
-        curves = curves[:0]
-    every = dict(iter(curves.groupby(CELL)))
-
-    def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
-        there = every.get(place)
-        if there is None:
-            alike = [group for other, group in every.items() if other[:3] == place[:3]]
-            if not alike:
-                return np.nan, np.nan
-            there = alike[0]
-        final = mean_final_score(there[there.method == baseline])
-        if is_guessed(task.target(final, min(SHARES)), runs[runs.dataset == place[0]], task):
-            return np.nan, np.nan
-        target, own = task.target(final, TARGET_OF_BASELINE), there[there.method == method]
-        if own.empty or np.isnan(target):
-            return target, np.nan
-        steps = reaching(own, target, task).step.reindex(own.repetition.unique(), fill_value=np.inf)
-        return target, float(steps.median())
-
-    return look_up
 
 
 def reaching(curves: pd.DataFrame, target: float, task: LearningTask) -> pd.DataFrame:

@@ -10,7 +10,8 @@ from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.rows.comparisons import faster_baseline
-from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE, StepsToTarget
+from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE
+from thinwire.report.rows.to_target import StepsToTarget
 from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
 
@@ -152,8 +153,7 @@ def markdown(
     if left_out:
         notes += f" {left_out} rows with other numbers of workers or rates of links are in times.csv."
     notes += "".join(f" Runs without a time: {why}." for why in untimed)
-    text = shown.to_markdown(index=False, disable_numparse=True)
-    return "\n".join([f"# Times. {title}", "", text, "", notes, ""])
+    return report_files.markdown(f"Times. {title}", shown, notes)
 
 
 def write(
@@ -200,8 +200,9 @@ def ladder(times: pd.DataFrame, rungs: Sequence[str]) -> pd.DataFrame:
     return report_files.with_table_digits(ordered.reindex(columns=LADDER_COLUMNS).reset_index(drop=True))
 
 
-def ladder_markdown(table: pd.DataFrame, title: str) -> str:
-    """The rows in Markdown, with the meaning of the columns."""
+def write_ladder(table: pd.DataFrame, title: str, folder: Path) -> None:
+    """Write `ladder.csv` and `ladder.md`."""
+    report_files.write_table(table, folder / "ladder.csv")
     shown = pd.DataFrame(
         {
             "workers": [numbers.workers(row) for _, row in table.iterrows()],
@@ -212,11 +213,4 @@ def ladder_markdown(table: pd.DataFrame, title: str) -> str:
             "how": table.kind,
         }
     )
-    text = shown.to_markdown(index=False, disable_numparse=True)
-    return "\n".join([f"# Ladder. {title}", "", text, "", _NOTE, ""])
-
-
-def write_ladder(table: pd.DataFrame, title: str, folder: Path) -> None:
-    """Write `ladder.csv` and `ladder.md`."""
-    report_files.write_table(table, folder / "ladder.csv")
-    write_text(folder / "ladder.md", ladder_markdown(table, title))
+    write_text(folder / "ladder.md", report_files.markdown(f"Ladder. {title}", shown, _NOTE))

@@ -1,6 +1,6 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, is_guessed, mean_final_score, reaching
+from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, at_chance_level, reaching
 from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, MARGIN_OF_SPEED, compare
 
 _GROUP = [*BLOCK, "method"]
@@ -41,13 +41,13 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         own = here[here.method == baseline]
         if not (own.status == "done").any():
             continue
-        final = mean_final_score(_curves(own, every))
-        if is_guessed(task.target(final, min(SHARES)), own, task):
+        final = own[own.status == "done"].score.mean()
+        targets = [task.target(final, share) for share in SHARES]
+        if (at_chance_level(own.assign(score=targets[0]), task) > 0).any():
             continue
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
-        targets = [task.target(final, share) for share in SHARES]
         allowed = [(t, _needs(reference, of_reference, t, task)) for t in targets]
         for method, group in here.groupby("method", sort=False):
             for target, reference_needs in allowed:
@@ -61,6 +61,30 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
                 ).value
                 rows.append(row)
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
+
+
+def steps_to_target(needed: pd.DataFrame) -> StepsToTarget:
+    """Make a function that looks up the last target and the median steps to it; NaN where there is none.
+
+    It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
+    with as many workers count.
+
+    Args:
+        needed: the table of `to_target`.
+    """
+    last = needed.drop_duplicates([*BLOCK, "method"], keep="last")
+    every = dict(iter(last.groupby(CELL)))
+
+    def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
+        alike = [rows for other, rows in every.items() if other[:3] == place[:3]]
+        there = every.get(place, alike[0] if alike else last[:0])
+        own = there[there.method == method].steps_median
+        return there.target_score.max(), own.max()
+
+    return look_up
 
 
 def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame]) -> pd.DataFrame:
