@@ -2,7 +2,7 @@
 
 import pytest
 
-from thinwire.publish.page.claims import DIFFERS, NO_RUNS, scorecard
+from thinwire.publish.page.claims_and_tracks import DIFFERS, NO_RUNS, scorecard
 
 
 @pytest.fixture(scope="module")

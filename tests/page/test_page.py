@@ -18,7 +18,7 @@ from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.plugins import ROOT
-from thinwire.publish.page import page, tracks
+from thinwire.publish.page import claims_and_tracks, page
 from thinwire.publish.page.page import break_even, speed_ups_of
 from thinwire.publish.page.runs import columns, looks
 from thinwire.records import record
@@ -284,7 +284,7 @@ def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path,
     made = track.table(track.scores(test_track.TRACK, records, test_track.SECONDS))
     report_files.write_table(made, results / "tables/demo/scores.csv")
     report_files.write_digests(results, "demo")
-    monkeypatch.setattr(tracks, "load", lambda name: load("tracks/v1"))
+    monkeypatch.setattr(claims_and_tracks, "load", lambda name: load("tracks/v1"))
     text = page.html(results)
     section = re.search(r'<section id="tracks".*?</section>', text, re.DOTALL)[0]
     rows = [

@@ -89,9 +89,9 @@ def track_main(arguments: Namespace) -> int:
 
 def wandb_report_main(arguments: Namespace) -> int:
     """Create a report in the user's project of W&B, which is asked for and never written by itself."""
-    from thinwire.publish.wandb.report import create
+    from thinwire.publish.wandb.summary import create_report
 
-    print(f"created: {create(arguments.suite)}")
+    print(f"created: {create_report(arguments.suite)}")
     return 0
 
 

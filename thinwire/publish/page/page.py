@@ -22,7 +22,7 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
-from thinwire.publish.page import claims, tracks, without_data
+from thinwire.publish.page import claims_and_tracks, without_data
 from thinwire.publish.page.runs import cell_names, columns, joined, looks, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
@@ -241,10 +241,10 @@ def html(results: Path) -> str:
     data = {"suites": suites, "reconstructed": reconstructed, "times": simulated}
     as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
-        scorecard=claims.scorecard(results),
-        untested=claims.UNTESTED,
+        scorecard=claims_and_tracks.scorecard(results),
+        untested=claims_and_tracks.UNTESTED,
         times=simulated,
-        tracks=tracks.boards(results, names),
+        tracks=claims_and_tracks.boards(results, names),
         methods=[_method(name) for name in methods],
         reconstructed=reconstructed,
         fewest_repetitions=FEWEST_REPETITIONS,

@@ -10,7 +10,7 @@ from thinwire.base.files import locked, publish, write_text
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.publish.wandb import client, fields, summary_run
+from thinwire.publish.wandb import client, fields, summary
 from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.train.result_files import advice, record_folder
@@ -58,7 +58,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     ]
     if not published:
         raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
-    tables = summary_run.tables(suite, results)
+    tables = summary.tables(suite, results)
     target = results / "wandb" / fields.project(suite)
     scratch = target.with_name(f".{target.name}.new")
     with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
@@ -67,7 +67,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
         try:
             # First, because `wandb leet` opens with the last run.
             if tables:
-                summary_run.write(suite, every, results, tables, scratch, target / summary_run.FILES)
+                summary.write(suite, every, results, tables, scratch, target / summary.FILES)
             for cell, made, curve in published:
                 _replay(cell, made, curve, scratch)
         except Exception as error:
