@@ -72,12 +72,13 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
         "total_steps": STEPS_PER_EPOCH * max(len(rows), 1),
         "steps_per_epoch": STEPS_PER_EPOCH,
         "result": changes.get("result") or result_of(rows, CLASSIFICATION),
-        "provenance": {
+    }
+    if "provenance" not in changes:
+        content["provenance"] = {
             "thinwire": "0.1.0",
             "git": {"revision": "0" * 40, "changes_sha256": None},
             "sources_sha256": sources(cell),
-        },
-    }
+        }
     return record.Record(**(content | changes))
 
 

@@ -53,7 +53,7 @@ def choices(files, tmp_path, monkeypatch):
             seconds=Seconds(train=1.0, eval=0.5, harness=9.0),
         )
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
-        return sound.made(cell, [], result=result, steps_per_epoch=5, **lost)
+        return sound.made(cell, [], result=result, steps_per_epoch=5, provenance={}, **lost)
 
     monkeypatch.setattr(tuning, "record_of", made_of)
     of_file = digests.of_file

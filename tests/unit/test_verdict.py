@@ -164,18 +164,14 @@ ALLOWED = {
     },
     "report/track.py": {
         "Better: ln(score of the best SSGD": "defines the mark, by the rule of the track",
-        "significantly better than its score": "defines the mark",
         "better than": "names the column",
     },
     "report/regimes.py": {
         "faster": "is what publications say",
     },
-    "figures/steps.py": {
+    "figures/speed_ups.py": {
         "speed-up over the better of": "names the axis",
         "over those of the better of": "names the axis",
-    },
-    "figures/rates.py": {
-        "speed-up over the better of": "names the numbers",
         "bold: faster": "is a legend of simulated ratios, which have no test",
         "at which a method is faster": "is a legend of simulated ratios, which have no test",
     },

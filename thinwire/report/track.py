@@ -10,7 +10,7 @@ of the best SSGD, b, if ln(b / s) sqrt(seeds) is at least `threshold` frozen sta
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -45,22 +45,15 @@ _BASELINE = "ssgd"  # the module of methods that others have to be better than
 class Score:
     """The score of a method."""
 
-    method: str
-    """Its label."""
+    method: str  # its label
     runs: int
-    reached: int
-    """Of these, how many reach the target."""
-    steps_to_target_median: float
-    """Infinite if half of the runs miss the target."""
+    reached: int  # of these, how many reach the target
+    steps_to_target_median: float  # infinite if half of the runs miss the target
     seconds_a_step_simulated: float
-    score_seconds: float
-    """Infinite: there is no score."""
-    better_than: str | None
-    """The label of the best SSGD, if the score is significantly better than its score."""
-    date: str
-    """When the last run ended: year, month and day, UTC."""
-    commit: str
-    """The revisions of the code of the runs, in short."""
+    score_seconds: float  # infinite: there is no score
+    better_than: str | None  # the best SSGD, if the score is significantly better than its score
+    date: str  # when the last run ended: year, month and day, UTC
+    commit: str  # the revisions of the code of the runs, in short
 
 
 def scores(track: Track, records: Iterable[SoundRecord], step_seconds: Mapping[str, float]) -> list[Score]:
@@ -77,8 +70,11 @@ def scores(track: Track, records: Iterable[SoundRecord], step_seconds: Mapping[s
     found = {label: _score(track, label, of, step_seconds[label]) for label, of in runs.items()}
     ours = [found[label] for label, of in runs.items() if of[0].cell.method.use == _BASELINE]
     best = min(ours, key=lambda score: score.score_seconds, default=None)
-    compared = [_compared(track, score, best) for score in found.values()]
-    return sorted(compared, key=lambda score: (score.score_seconds, score.method))
+    if best is not None:
+        for label, score in found.items():
+            if is_better(track, score.score_seconds, best.score_seconds):
+                found[label] = replace(score, better_than=best.method)
+    return sorted(found.values(), key=lambda score: (score.score_seconds, score.method))
 
 
 def _score(track: Track, label: str, records: list[SoundRecord], seconds: float) -> Score:
@@ -86,15 +82,15 @@ def _score(track: Track, label: str, records: list[SoundRecord], seconds: float)
     median = float(np.median(steps))
     runs = [made.run for made in records]
     return Score(
-        label,
-        len(steps),
-        sum(map(math.isfinite, steps)),
-        median,
-        seconds,
-        median * seconds,
-        None,
-        max(str(run.provenance.get("ended") or "")[:10] for run in runs),
-        ", ".join(dict.fromkeys(map(_revision, runs))),
+        method=label,
+        runs=len(steps),
+        reached=sum(map(math.isfinite, steps)),
+        steps_to_target_median=median,
+        seconds_a_step_simulated=seconds,
+        score_seconds=median * seconds,
+        better_than=None,
+        date=max(str(run.provenance.get("ended") or "")[:10] for run in runs),
+        commit=", ".join(dict.fromkeys(map(_revision, runs))),
     )
 
 
@@ -110,13 +106,6 @@ def _steps_to(target: float, made: SoundRecord) -> float:
 def _revision(run: Record) -> str:
     revision = str((run.provenance.get("git") or {}).get("revision") or "unknown")
     return revision[:8]
-
-
-def _compared(track: Track, score: Score, best: Score | None) -> Score:
-    """The score, with the label of the best SSGD if it is significantly better."""
-    if best is None or not is_better(track, score.score_seconds, best.score_seconds):
-        return score
-    return Score(**{**asdict(score), "better_than": best.method})
 
 
 def is_better(track: Track, seconds: float, other: float) -> bool:
