@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from thinwire.base.names import REFERENCE
+from thinwire.config.entries import task_of
 from thinwire.config.suite import load
-from thinwire.config.suite_task import task_of
 from thinwire.plugins import ROOT
 from thinwire.report.rows.collect import with_engine_names
 

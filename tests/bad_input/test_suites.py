@@ -186,6 +186,11 @@ methods.*: {epochs: 2} => methods.*: | takes no keys
 recipe.accumulate: 2, simulate: {clusters: [wan_100m]} => simulate: recipe.accumulate: | leave it out
 simulate: {clusters: [wan_100m], accelerator: a100_bf16} => simulate.accelerator: a100_bf16 is of bf16
 simulate: {clusters: [wan_100m], accelerator: abacus} => simulate.accelerator: | 'abacus'
+simulate: {clusters: [wan_100n]} => simulate.clusters: there is no cluster | the nearest is wan_100m
+simulate: {clusters: [infiniband_100g_4gpus], workers: [6]}
+    => simulate.clusters: 6 workers cannot be spread over nodes of infiniband_100g_4gpus
+methods.large: {use: ssgd, batch: 512}, simulate: {clusters: [wan_100m]}
+    => simulate: large has a batch of its own; move it to a suite without simulated times
 leave_out: [dgc] => leave_out: | no '*'
 methods.*: null, leave_out: [nothing] => leave_out: | no method 'nothing' | ssgd
 methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody

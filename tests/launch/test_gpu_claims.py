@@ -15,7 +15,7 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.launch import gpu_claims
 from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
-from thinwire.records.time_validity import about_this_process
+from thinwire.records.provenance import about_this_process
 
 CELL = cells("demo")[0]
 NVIDIA_SMI = """#!/bin/sh

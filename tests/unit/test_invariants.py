@@ -14,8 +14,7 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.data.lay_out import lay_out
 from thinwire.records import provenance
-from thinwire.records.invariants import read_tables
-from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
+from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC, read_tables
 from thinwire.report.rows import collect
 from thinwire.train import record_check
 from thinwire.train.result_files import data_folder, record_folder

@@ -8,7 +8,7 @@ import pytest
 
 from tests.project import SUITES
 from thinwire.base import folders
-from thinwire.config.json_schemas import KINDS, json_schema
+from thinwire.config.configuration import KINDS, json_schema
 from thinwire.config.yaml_file import parse
 from thinwire.plugins import ROOT
 

@@ -14,7 +14,6 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells
-from thinwire.config.sources import PluginDigests
 from thinwire.config.suite_schema import Simulate
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
@@ -142,7 +141,7 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 
     before = digests()
     assert digests() == before
-    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: PluginDigests("another", "another"))
+    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: ("another", "another"))
     assert all(a != b for a, b in zip(before, digests()))
 
 
@@ -238,7 +237,7 @@ def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(mon
     fewer = replace(demo, settings=demo.settings.model_copy(update={"steps": 5}))
     assert len({demo.fingerprint, fewer.fingerprint, replace(demo, cells=demo.cells[1:]).fingerprint}) == 3
     before = demo.fingerprint
-    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: PluginDigests("another", "another"))
+    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: ("another", "another"))
     assert demo.fingerprint != before
 
 

@@ -1,7 +1,6 @@
 """The suites that come with the project."""
 
 import math
-import re
 from functools import cache
 
 import pytest
@@ -19,7 +18,6 @@ from thinwire.config import expand, suite
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.config.suite_problems import simulate_problems
 from thinwire.optim.recipe import Optimizer, Recipe
 from thinwire.report.tables.about import note, own_recipes
 
@@ -90,30 +88,6 @@ def test_recipes_without_prefetching_keep_their_fingerprints():
     ahead = plain.model_copy(update={"prefetch": True})
     assert Recipe.of_dump(ahead.model_dump(mode="json")) == ahead
     assert Recipe.of_dump(plain.model_dump(mode="json")) == plain
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"clusters": ["ethernet_1gb"]}, r"simulate.clusters: there is no cluster .*nearest is ethernet_1g$"),
-        (
-            {"clusters": ["infiniband_100g_4gpus"], "workers": [6]},
-            "6 workers cannot be spread over nodes of inf",
-        ),
-    ],
-)
-def test_what_cannot_be_simulated_is_a_sentence(change, words):
-    demo = suite.load("demo")
-    asked = demo.model_copy(update={"simulate": demo.simulate.model_copy(update=change)})
-    (sentence,) = simulate_problems(asked)
-    assert re.search(words, sentence)
-
-
-def test_steps_with_other_batches_are_not_simulated():
-    demo = suite.load("demo")
-    asked = demo.model_copy(update={"methods": demo.methods | {"large": Entry(use="ssgd", batch=512)}})
-    (sentence,) = simulate_problems(asked)
-    assert sentence == "simulate: large has a batch of its own; move it to a suite without simulated times"
 
 
 SUITES = [name for name in project.SUITES if load(name).device == "cuda"]

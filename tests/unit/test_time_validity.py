@@ -24,7 +24,7 @@ from thinwire.optim.recipe import Schedule
 from thinwire.optim.schedule import learning_rate
 from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
-from thinwire.records.time_validity import no_time_because
+from thinwire.records.provenance import no_time_because
 from thinwire.report.rows.collected_rows import Rows
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.wire_bytes import Wire, payload_rate

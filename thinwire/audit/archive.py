@@ -35,19 +35,13 @@ from thinwire.train.reuse import record_of
 
 # What the archives of a folder may unpack to: 80,000 records of the usual 26 kB.
 MOST_BYTES = 2 * 2**30
-# An empty file takes a block, too.
-_BLOCK = 4096
+_BLOCK = 4096  # an empty file takes a block, too
 # What is never read from committed results, because it follows from the archives.
 _MADE_ANEW = ("runs", "paper")
 
 
 def pack(results: Path, suite: str, reference: Path) -> Path:
-    """Write the archive of a suite, and return its path.
-
-    Args:
-        results: the folder of results with the records.
-        suite: its name.
-        reference: the folder of results that is committed.
+    """Write the archive of a suite with records in `results` into the committed results, and return its path.
 
     Raises:
         UserError: a cell of the suite has no record, or one that is damaged or out of date.
@@ -158,11 +152,7 @@ _SIMULATED = (f"tables/{HSGD_RATIO}.csv", f"figures/{HSGD_RATIO}.pdf", f"figures
 
 
 def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
-    """Copy the records and simulated times of suites, and collect all that are in the archives then.
-
-    Raises:
-        UserError: a record is missing, damaged or out of date, also one of a suite that was there before.
-    """
+    """Copy the records and simulated times of suites, and collect all that are in the archives then."""
     for suite in suites:
         pack(results, suite, reference)
         _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
@@ -183,9 +173,6 @@ def rebuild(reference: Path, processes: int) -> list[str]:
 
     Returns:
         Sentences about figures that are not drawn, and about suites whose claims cannot be judged.
-
-    Raises:
-        UserError: a file is missing, damaged or changed.
     """
     # Only here, because what draws takes seconds to import, and `thinwire verify` reads archives, too.
     from thinwire.publish.page import page

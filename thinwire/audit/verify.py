@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -52,12 +54,7 @@ class CollectedFiles:
         return sorted(folders, key=lambda folder: places.get(folder, len(places)))
 
     def add(self, name: str, made: SoundRecord) -> None:
-        """Make the rows of a record.
-
-        Args:
-            name: the path of its `run.json` below the results.
-            made: the record, which is sound in itself; listed ones come in their order.
-        """
+        """Make the rows of a sound record by the path of its `run.json`; listed ones come in their order."""
         if name in self._listed and not self._wrong:
             self._found[name] = made.run.sha256
             self._rows.add(made)
@@ -120,10 +117,6 @@ class CollectedFiles:
                 yield f"{self._results / name} has other rows than follow from the records: {_AGAIN}"
 
 
-# Goes through the folders of records, and may show how far it is.
-Through = Callable[[list[Path]], Iterable[Path]]
-
-
 class Verified(NamedTuple):
     """How many records there are, how many are sound, and a sentence for each problem."""
 
@@ -133,12 +126,14 @@ class Verified(NamedTuple):
     edited: Counter[str]  # archived records by the plug-in whose file was edited since
 
 
-def verify(results: Path, through: Through = iter, archived: bool = False) -> Verified:
-    """Check all records under a folder of results.
+def verify(
+    results: Path, through: Callable[[list[Path]], Iterable[Path]] = iter, archived: bool = False
+) -> Verified:
+    """Check all records under a folder of results, and change nothing in it.
 
     Args:
-        results: the folder; nothing in it is changed.
-        through: goes through the folders of records.
+        results: the folder.
+        through: goes through the folders of records, and may show how far it is.
         archived: are the records kept, although their plug-ins are worked on?
 
     Raises:
@@ -215,16 +210,20 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
     from thinwire.publish.page import page
     from thinwire.report.claims import table
 
-    def pdf(results: Path) -> bytes:
+    @cache
+    def verdicts() -> pd.DataFrame:
+        return table.table(results)[0]
+
+    def pdf() -> bytes:
         from thinwire.publish.paper import paper
 
         return paper.pdf(results)
 
     # The command that writes each file, and what it writes.
-    made: dict[str, tuple[str, Callable[[Path], bytes]]] = {
-        CLAIMS: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
-        CLAIMS_TEXT: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
-        PAGE: ("page", lambda results: page.html(results).encode()),
+    made: dict[str, tuple[str, Callable[[], bytes]]] = {
+        CLAIMS: ("claims", lambda: table.csv(verdicts()).encode()),
+        CLAIMS_TEXT: ("claims", lambda: table.markdown(verdicts()).encode()),
+        PAGE: ("page", lambda: page.html(results).encode()),
         PAPER: ("paper", pdf),
     }
     for name, (command, make) in made.items():
@@ -233,7 +232,7 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
             continue
         again = f"make it again with {suggested_command(command, results=results)}"
         try:
-            if path.read_bytes() != make(results):
+            if path.read_bytes() != make():
                 yield f"{path} is not what follows from the collected files: {again}"
         except UserError as error:
             yield f"{path} cannot be checked, because {error}: {again}"

@@ -11,8 +11,8 @@ from thinwire.about_method import about_method
 from thinwire.config import grid_subset
 from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
+from thinwire.config.configuration import json_schema
 from thinwire.config.expand import cells
-from thinwire.config.json_schemas import json_schema
 from thinwire.config.suite import stages
 from thinwire.config.trials import PREFIX, Stage, only_finalists
 from thinwire.train.reuse import cell_states, counts

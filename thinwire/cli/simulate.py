@@ -15,11 +15,10 @@ from thinwire.base.options import problems
 from thinwire.config import clusters, grid_subset, tuned, tuning_space
 from thinwire.config import suite as suites
 from thinwire.config.accelerators import unlike_recipe
-from thinwire.config.entries import baselines
+from thinwire.config.entries import baselines, task_of
 from thinwire.config.expand import require_valid
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show

@@ -14,7 +14,6 @@ from thinwire.cli.run import in_a_process
 from thinwire.records.record import RUN
 from thinwire.submissions import score, submission
 from thinwire.submissions.reproduction import Reproduction, Verdict, reproduce
-from thinwire.submissions.submit import submit
 
 
 def reproduce_main(arguments: Namespace) -> int:
@@ -42,7 +41,9 @@ def reproduce_main(arguments: Namespace) -> int:
 
 def submit_main(arguments: Namespace) -> int:
     """Pack a method of one's own and its records in a track."""
-    folder = submit(arguments.method, arguments.track, arguments.results, arguments.contradicts, _contract)
+    folder = submission.submit(
+        arguments.method, arguments.track, arguments.results, arguments.contradicts, _contract
+    )
     print(f"wrote {folder}; next:")
     print(f"  fill in {folder / submission.README}")
     print(f"  thinwire score {folder}")

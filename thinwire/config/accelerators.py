@@ -47,27 +47,14 @@ class Accelerator(Strict):
 
 
 def accelerator_of(name: str, precision: Precision) -> str:
-    """The name of an accelerator: this one, or of those of a device the one with a precision.
-
-    Args:
-        name: of an accelerator, or what the names of a device's begin with: of `a100_bf16` it is `a100`.
-        precision: of a recipe.
-    """
+    """The accelerator of this name; of the name of a device, such as `a100`, the one with a precision."""
     return name if name in yaml_file.names(ACCELERATORS) else f"{name}_{precision}"
 
 
 def unlike_recipe(name: str, precision: Precision) -> str | None:
     """Say that an accelerator computes in another precision than a recipe, as its runs never would.
 
-    Args:
-        name: of its file.
-        precision: of the recipe.
-
-    Returns:
-        A sentence without its full stop; None if both are the same.
-
-    Raises:
-        UserError: there is no such accelerator, or its file has errors.
+    The result is a sentence without its full stop, or None if both are the same.
     """
     own = load_accelerator(name).precision
     if own == precision:
@@ -79,10 +66,6 @@ def unlike_recipe(name: str, precision: Precision) -> str | None:
 
 
 def load_accelerator(name: str) -> Accelerator:
-    """Read and validate the accelerator of this name.
-
-    Raises:
-        UserError: there is no such accelerator, or its file has errors; one message lists all of them.
-    """
+    """Read and validate the accelerator of this name."""
     path = yaml_file.named(ACCELERATORS, name, "accelerator")
     return yaml_file.read(path, Accelerator, "an accelerator", "docs/simulation.md")

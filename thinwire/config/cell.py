@@ -180,11 +180,7 @@ def _as_json(value: object) -> object:
 
 
 def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:
-    """Return the cell with this identity.
-
-    Args:
-        identity: what `Cell.identity` gave, under these or earlier rules.
-        deviates: does the cell differ from its suite?
+    """The cell with an identity that `Cell.identity` gave, under these or earlier rules.
 
     Raises:
         UserError: no cell has this identity.

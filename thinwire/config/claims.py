@@ -221,9 +221,5 @@ class UntestedClaims(Strict):
 
 
 def read_untested(path: Path = UNTESTED) -> list[Untested]:
-    """Read and validate the file.
-
-    Raises:
-        UserError: the file has errors; one message lists all of them.
-    """
+    """Read and validate the file; a UserError lists all that is wrong in it."""
     return yaml_file.read(path, UntestedClaims, "a list of untested claims", "docs/claims.md").untested

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import nearest, require_label
+from thinwire.base.names import nearest
 from thinwire.base.options import problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
-from thinwire.config.yaml_file import MOST_WORKERS, OneLine
+from thinwire.config.yaml_file import MOST_WORKERS, Label, OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
@@ -23,7 +23,6 @@ CLUSTERS = ROOT / "config" / "clusters"
 MOST_GBIT_PER_SECOND = 1e5  # of a link
 _MOST_SECONDS = 60.0
 
-Name = Annotated[str, AfterValidator(require_label)]
 Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
 
 
@@ -85,7 +84,7 @@ class Stragglers(Strict):
 class ClusterDescription(Strict):
     """Nodes, and what joins their workers. docs/emulation.md explains every key."""
 
-    name: Name = Field(description="of the file, without .yaml")
+    name: Label = Field(description="of the file, without .yaml")
     title: OneLine = Field(description="one line: what this cluster is")
     nodes: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
     workers_per_node: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
@@ -116,11 +115,7 @@ class ClusterDescription(Strict):
         return self.model_copy(update={"link": link})
 
     def spread(self, workers: int) -> Cluster:
-        """So many workers on as few nodes as this cluster has room for.
-
-        Raises:
-            UserError: the workers of the nodes would not be equally many.
-        """
+        """So many workers, equally many on each of as few nodes as have room for them, or a UserError."""
         each = min(workers, self.workers_per_node)
         if workers % each:
             raise UserError(
@@ -131,11 +126,7 @@ class ClusterDescription(Strict):
 
 
 def load_cluster(name: str) -> ClusterDescription:
-    """Read and validate the cluster of this name.
-
-    Raises:
-        UserError: there is no such cluster, or its file has errors; one message lists all of them.
-    """
+    """Read and validate the cluster of this name."""
     return read(yaml_file.named(CLUSTERS, name, "cluster"))
 
 
@@ -162,7 +153,7 @@ def _problems(error: ValidationError) -> list[str]:
 
 
 def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
-    """All keys of a file, each with its path: a key that is in the wrong section is found, too."""
+    """All keys of a file, each with its path, so that one in the wrong section is found, too."""
     for key, field in schema.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Strict):
             yield from _keys(field.annotation, f"{section}{key}.")

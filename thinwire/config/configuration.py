@@ -1,9 +1,15 @@
-"""What `snakemake` runs: the keys of `config/config.yaml`, and of `--config`, which replaces them."""
+"""What `snakemake` runs: the keys of `config/config.yaml`, and of `--config`, which replaces them.
 
+Also the JSON schemas of this file, suites and tunings, with which editors complete and check them.
+"""
+
+import json
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from thinwire.config.suite_schema import Suite
+from thinwire.config.tuning_space import Tuning
 from thinwire.optim.recipe import Strict
 
 
@@ -41,3 +47,12 @@ class Configuration(Strict):
     def given(self) -> dict[str, str | int]:
         """The values that are not left out, by key."""
         return {key: value for key in self.model_fields_set if (value := getattr(self, key)) is not None}
+
+
+KINDS: dict[str, type[Strict]] = {"suite": Suite, "tuning": Tuning, "config": Configuration}
+
+
+def json_schema(kind: str) -> str:
+    """The keys, types and limits of a kind of files. What reads such a file checks more than these."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **KINDS[kind].model_json_schema()}
+    return json.dumps(schema, indent=1) + "\n"

@@ -1,10 +1,17 @@
-"""The entries of a suite's methods: which there are, which are ablations, and which baselines."""
+"""The entries of a suite: which methods there are, which are ablations or baselines, and what is learned."""
 
 from collections.abc import Collection, Mapping
 
 from thinwire import plugins
+from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
+from thinwire.config.yaml_file import Module
+
+
+def modules_of(entries: Mapping[str, Entry]) -> list[Module]:
+    """The plug-ins of these entries, with their options."""
+    return [Module(label, entry.use or label, entry.options) for label, entry in entries.items()]
 
 
 def entries_of(suite: Suite) -> dict[str, Entry]:
@@ -20,12 +27,7 @@ def entries_of(suite: Suite) -> dict[str, Entry]:
 
 
 def added_later(suite: Suite, ran: Collection[str]) -> list[str]:
-    """The modules that only `'*'` names and that have no run: they were added after the runs.
-
-    Args:
-        suite: as it is now.
-        ran: labels of the methods that have runs.
-    """
+    """The modules that only `'*'` names and that are not in `ran`, the labels of the methods with runs."""
     return [label for label in entries_of(suite) if label not in suite.methods and label not in ran]
 
 
@@ -80,3 +82,31 @@ def baselines(suite: Suite) -> list[str]:
         if module_of[label] == module and ablation(label, entry) is None and not entry.tuned_again
     ]
     return list(dict.fromkeys([suite.baseline, *variants]))
+
+
+def prepared_from(suite: Suite) -> dict[str, str]:
+    """Where the preparations of methods with `prepare_from` come from, in words, by label."""
+    return {
+        label: ", ".join(
+            ([named.dataset] if named.dataset else []) + ([] if named.seed is None else [f"seed{named.seed}"])
+        )
+        for label, entry in suite.methods.items()
+        if (named := entry.prepare_from) is not None
+    }
+
+
+def task_of(suite: Suite) -> LearningTask:
+    """What all models of a suite learn; a suite has one task, so that its tables have one score."""
+    label, entry = next(iter(suite.datasets.items()))
+    return task_of_dataset(entry.use or label)
+
+
+def task_of_dataset(use: str) -> LearningTask:
+    """What the data set with this module is for; one that is not there counts as images."""
+    return declared_task("dataset", use) or CLASSIFICATION
+
+
+def declared_task(kind: str, use: str) -> LearningTask | None:
+    """The task that a plug-in declares; None if there is none of this name, which is another problem."""
+    plugin = plugins.find(kind).get(use)
+    return None if plugin is None else TASKS[plugin.literal("task") or CLASSIFICATION.name]

@@ -1,29 +1,19 @@
 """The entries of a suite: plug-ins with options, under labels."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from thinwire.base.errors import UserError
-from thinwire.base.names import require_label
+from thinwire.config.yaml_file import Label, check_label
 from thinwire.optim.inputs import PartitionKind, Reading
 from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Strict
-from thinwire.optim.tunable import Tunable
+from thinwire.optim.tunable import Tunable, tunable
 
 EVERY = "*"
 # Far more than anybody has. With this limit a typo gives an error message and does not fill the memory.
 MOST_LABELS = 1_000  # of data sets, models or methods
 
 
-def _label(text: str) -> str:
-    """Validate a label for pydantic, which expects a ValueError."""
-    try:
-        return require_label(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
-Label = Annotated[str, AfterValidator(_label)]
 # The keys of an entry that replace those of the recipe, and those that only a method has otherwise.
 REPLACES = ("epochs", "batch", "reading", "prefetch", "optimizer")
 OF_METHODS = {
@@ -36,7 +26,6 @@ OF_METHODS = {
     "prepare_from": "prepare_from belongs to a method",
     "tuned_again": "tuned_again belongs to a method",
 }
-
 
 # Those that decide what a step costs, so that no method may have its own.
 _OF_ALL_METHODS = ("precision", "channels_last")
@@ -104,9 +93,16 @@ class Entry(Strict):
                 )
         return content
 
-    def sets(self, key: str) -> bool:
-        """Does its `recipe` have this key of `tunable.SECTIONS`?"""
-        return self.recipe is not None and key in self.recipe.values
+    @property
+    def own_values(self) -> dict[str, float]:
+        """The values of its `recipe`, by key of `tunable.SECTIONS`."""
+        return self.recipe.values if self.recipe else {}
+
+    def with_drawn(self, values: dict[str, float], options: dict[str, Any]) -> "Entry":
+        """The entry with values of the recipe and options that were drawn."""
+        return self.model_copy(
+            update={"options": self.options | options, "recipe": tunable(self.own_values | values)}
+        )
 
 
 def _entry(value: object) -> object:
@@ -136,7 +132,7 @@ def once(values: list[object]) -> list[object]:
 def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
     for label in entries:
         if label != EVERY:
-            _label(label)
+            check_label(label)
     return entries
 
 

@@ -6,37 +6,25 @@ one job on a cluster.
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache
-from math import prod
+from itertools import product
 
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import clash, nearest
+from thinwire.base.names import nearest
 from thinwire.base.options import resolve
-from thinwire.config.cell import Cell
+from thinwire.config.cell import Cell, PreparingCell
 from thinwire.config.clusters import load_cluster
-from thinwire.config.entries import ablation, added_later, entries_of
-from thinwire.config.entry_schema import EVERY, Entry
+from thinwire.config.entries import added_later, entries_of, modules_of
+from thinwire.config.entry_schema import Entry
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.sources import prepares
 from thinwire.config.suite import load, path_of
-from thinwire.config.suite_problems import (
-    claim_problems,
-    ladder_problems,
-    prepare_from_problems,
-    preparing_cell,
-    simulate_problems,
-    track_problems,
-    without_data_problems,
-)
+from thinwire.config.suite_problems import problems_of
 from thinwire.config.suite_schema import Suite
-from thinwire.config.suite_task import task_problems
 from thinwire.config.yaml_file import Module
 from thinwire.optim.recipe import Recipe
 from thinwire.plugins import show
-
-# The whole grid is built in memory, and planned at once. That of the paper has less than a tenth of this.
-MOST_CELLS = 20_000
 
 
 def cells(name: str) -> list[Cell]:
@@ -46,15 +34,13 @@ def cells(name: str) -> list[Cell]:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
     suite = load(name)
+    modules = _modules(suite)
+    _require_none(name, list(problems_of(suite, modules)))
     entries = entries_of(suite)
-    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries)
-    _require_none(name, _problems_of(suite, datasets, models, methods))
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
     places = [
         (dataset, model, size, _methods_at(suite, dataset.label, model.label, size.label))
-        for dataset in datasets
-        for model in models
-        for size in suite.workers
+        for dataset, model, size in product(modules["dataset"], modules["model"], suite.workers)
     ]
     return [
         Cell(
@@ -76,7 +62,7 @@ def cells(name: str) -> list[Cell]:
             backend=suite.backend,
             nccl=suite.nccl,
             cluster=cluster,
-            prepare_from=preparing_cell(entries[method.label].prepare_from, dataset, repetition, datasets),
+            prepare_from=_preparing_cell(entries[method.label], dataset, repetition, modules["dataset"]),
         )
         for repetition in range(suite.repetitions)
         for dataset, model, size, methods_there in places
@@ -93,7 +79,7 @@ def _methods_at(
     """
     here = suite.at(dataset, model, size)
     first = suite.at(dataset, model, suite.workers[0].label)
-    methods = _modules(entries_of(here))
+    methods = modules_of(entries_of(here))
     shared = {
         method.label: first if here is not suite and _prepares(method.use) else here for method in methods
     }
@@ -111,22 +97,13 @@ def _prepares(use: str) -> bool:
 
 
 def cells_as_it_ran(name: str, ran: Collection[str]) -> list[Cell]:
-    """The cells of a suite without those of methods that were added after its runs.
-
-    Args:
-        name: of the suite.
-        ran: labels of the methods that have runs.
-    """
+    """The cells of a suite without those of methods that were added after its runs: `ran` has the others."""
     later = added_later(load(name), ran)
     return [cell for cell in cells(name) if cell.method.label not in later]
 
 
 def cell(name: str, path: str) -> Cell:
-    """One cell of a suite, by its path.
-
-    Raises:
-        UserError: the suite has no such cell.
-    """
+    """One cell of a suite, by its path, or a UserError that names the nearest."""
     every = {cell.path: cell for cell in cells(name)}
     if path not in every:
         raise UserError(
@@ -137,11 +114,7 @@ def cell(name: str, path: str) -> Cell:
 
 
 def preparation(name: str, path: str) -> Cell:
-    """The cell that the preparation at this path is made for.
-
-    Raises:
-        UserError: no method of the suite prepares anything there.
-    """
+    """The cell that the preparation at this path is made for, or a UserError that names those there are."""
     every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell)}
     if path not in every:
         there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
@@ -150,11 +123,7 @@ def preparation(name: str, path: str) -> Cell:
 
 
 def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
-    """Require that nothing that decides a result was changed after its job was planned.
-
-    Raises:
-        UserError: the present fingerprint is not the planned one.
-    """
+    """Require that nothing that decides a result was changed after its job was planned."""
     if planned not in (None, now):
         raise UserError(
             f"{show(path_of(cell.suite))} or thinwire itself was changed since {cell.path} was planned, so "
@@ -171,9 +140,9 @@ def require_valid(name: str) -> None:
         UserError: unknown options, wrong types or values out of range; one message lists all of them.
     """
     suite = load(name)
-    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries_of(suite))
-    found = _problems_of(suite, datasets, models, methods)
-    for kind, modules in (("dataset", datasets), ("model", models), ("method", methods)):
+    every = _modules(suite)
+    found = list(problems_of(suite, every))
+    for kind, modules in every.items():
         there = plugins.find(kind)
         for module in modules:
             try:
@@ -186,8 +155,21 @@ def require_valid(name: str) -> None:
     _require_none(name, found)
 
 
-def _modules(entries: dict[str, Entry]) -> list[Module]:
-    return [Module(label, e.use or label, e.options) for label, e in entries.items()]
+def _modules(suite: Suite) -> dict[str, list[Module]]:
+    """The plug-ins of a suite, by kind."""
+    kinds = {"dataset": suite.datasets, "model": suite.models, "method": entries_of(suite)}
+    return {kind: modules_of(entries) for kind, entries in kinds.items()}
+
+
+def _preparing_cell(
+    method: Entry, dataset: Module, repetition: int, datasets: list[Module]
+) -> PreparingCell | None:
+    """The cell that the preparation of a cell is made for, or None if that is the cell itself."""
+    named = method.prepare_from
+    if named is None:
+        return None
+    data = dataset if named.dataset is None else next(m for m in datasets if m.label == named.dataset)
+    return PreparingCell(data, repetition if named.seed is None else named.seed)
 
 
 def _preparer_of(method: Module, methods: list[Module], recipes: dict[str, Recipe]) -> Module:
@@ -210,59 +192,6 @@ def _require_none(name: str, found: list[str]) -> None:
         raise Problems(show(path_of(name)), found)
 
 
-def _problems_of(
-    suite: Suite, datasets: list[Module], models: list[Module], methods: list[Module]
-) -> list[str]:
-    """The problems of a suite, except those of its options: plug-ins that do not exist, for instance."""
-    found = []
-    wanted = {"dataset": datasets, "model": models, "method": methods}
-    for kind, modules in wanted.items():
-        there = plugins.find(kind)
-        found += [
-            f"{kind}s.{module.label}: there is no {kind} {module.use!r}; there are {', '.join(there)}"
-            for module in modules
-            if module.use not in there
-        ]
-    for kind, modules in wanted.items():
-        if alike := clash(module.label for module in modules):
-            found.append(f"{kind}s: {alike}")
-    if suite.baseline not in {module.label for module in methods}:
-        found.append(f"baseline: {suite.baseline!r} is not one of the methods")
-    elif part := ablation(suite.baseline, suite.methods.get(suite.baseline, Entry())):
-        found.append(
-            f"baseline: {suite.baseline!r} is an ablation of its method ({', '.join(part)}): choose a label "
-            "without this option"
-        )
-    star = suite.methods.get(EVERY)
-    if suite.leave_out and star is None:
-        found.append("leave_out: there is no '*' among the methods to leave anything out of")
-    found += task_problems(suite)
-    found += simulate_problems(suite)
-    found += without_data_problems(suite)
-    found += claim_problems(suite)
-    found += ladder_problems(suite)
-    found += track_problems(suite)
-    found += prepare_from_problems(suite)
-    there = plugins.find("method")
-    found += [
-        f"leave_out: there is no method {use!r}; there are {', '.join(there)}"
-        for use in suite.leave_out
-        if use not in there
-    ]
-    if star and star != Entry():
-        found.append(
-            "methods.*: it stands for many modules and takes no keys, such as `use`, `options` or `batch`"
-        )
-    lengths = suite.repetitions, len(datasets), len(models), len(methods), len(suite.workers)
-    if prod(lengths) > MOST_CELLS:
-        numbers = "{:,} repetitions x {} data sets x {} models x {} methods x {} numbers of workers"
-        found.append(
-            f"{numbers.format(*lengths)} are {prod(lengths):,} cells: share them among suites of at most "
-            f"{MOST_CELLS:,}"
-        )
-    return found
-
-
 def blocks(every: Iterable[Cell]) -> dict[str, list[Cell]]:
     """The blocks of these cells, by suite and path. The methods of each rotate with the repetition."""
     found: dict[str, list[Cell]] = {}
@@ -272,16 +201,7 @@ def blocks(every: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 
 def block(name: str, path: str, subset: Subset = WHOLE) -> list[Cell]:
-    """The cells of one block of a suite, by its path.
-
-    Args:
-        name: of the suite.
-        path: of the block.
-        subset: the cells that are wanted.
-
-    Raises:
-        UserError: the suite has no such block.
-    """
+    """The cells of one block of a suite that are in the subset, by its path, or a UserError."""
     every = blocks(subset.keep(cells(name)))
     if f"{name}/{path}" not in every:
         paths = [key.removeprefix(f"{name}/") for key in every]

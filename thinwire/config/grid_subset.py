@@ -54,10 +54,7 @@ class Subset:
         return [cell for cell in every if self.has(cell)]
 
     def within(self, every: Sequence[Cell]) -> "Subset":
-        """The same subset without names and repetitions that none of these cells has.
-
-        Several suites are cut by the same names, and one of them may not have all of these.
-        """
+        """The same without what none of these cells has: several suites are cut by the same names."""
         names = {key: tuple(n for n in given if n in _known(key, every)) for key, given in self.names.items()}
         return Subset(names, self.repetitions and min(self.repetitions, _repetitions(every)))
 
@@ -88,11 +85,7 @@ class Subset:
             raise UserError(f"{_REPETITIONS}={self.repetitions} are not in {suites}: there are {most}")
 
     def _require_whole_blocks(self, every: Sequence[Cell]) -> None:
-        """All methods of a measured block are timed together.
-
-        With fewer methods it would be another measurement whose records have the same paths, so that a table
-        could mix the two.
-        """
+        """With fewer methods, a measured block is another measurement, and a table could mix the two."""
         chosen = {(cell.suite, cell.block) for cell in every if self.has(cell)}
         for cell in every:
             if cell.has_ranks and (cell.suite, cell.block) in chosen and not self.has(cell):
@@ -106,11 +99,7 @@ WHOLE = Subset()
 
 
 def of(given: Mapping[str, object]) -> Subset:
-    """Read a subset from values by key: names with commas between them. Other keys are ignored.
-
-    Raises:
-        UserError: a value is empty, or `repetitions` is not a positive number.
-    """
+    """Read a subset from values by key: names with commas between them. Other keys are ignored."""
     names = {key: _split(key, given[key]) for key in _NAMES_OF if key in given}
     if _REPETITIONS not in given:
         return Subset(names)
@@ -121,11 +110,7 @@ def of(given: Mapping[str, object]) -> Subset:
 
 
 def of_words(words: Iterable[str]) -> Subset:
-    """Read a subset from words of the form KEY=NAME,NAME.
-
-    Raises:
-        UserError: a word has another form, a key is unknown or given twice, or `of` refuses its value.
-    """
+    """Read a subset from words of the form KEY=NAME,NAME."""
     given: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")

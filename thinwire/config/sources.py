@@ -8,7 +8,6 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from thinwire import plugins
 from thinwire.base import digests
@@ -67,14 +66,6 @@ def _names(node: ast.AST) -> Iterator[str]:
 ENGINE = "engine"
 
 
-class PluginDigests(NamedTuple):
-    """What changes with the files that a plug-in consists of."""
-
-    own: str
-    engine: str
-    """Of the engine's files that it imports."""
-
-
 def prepares(cell: Cell) -> bool:
     """Does the method of this cell prepare something before its runs?"""
     return plugins.get("method", cell.method.use).defines("prepare")
@@ -86,28 +77,22 @@ def prepared_from(cell: Cell) -> list[Plugin]:
     return [plugins.get("model", name) for name in names]
 
 
-def sources(cell: Cell) -> dict[str, str]:
+def plugin_digests(kind: str, name: str) -> tuple[str, str]:
+    """The digests of a plug-in's files, and of the engine's files that it imports."""
+    plugin = plugins.get(kind, name)
+    paths = {str(path.relative_to(plugins.PACKAGE.parent)): path for path in engine_files(plugin)}
+    imported = {name: digests.of_file(path) for name, path in paths.items()}
+    return plugin.sha256, digests.of_identity(imported)
+
+
+def sources(cell: Cell, digests_of: Callable[[str, str], tuple[str, str]] = plugin_digests) -> dict[str, str]:
     """Digests of the method, the model, the data set and the engine's files that they import, as of now."""
-    return sources_by(cell, plugin_digests)
+    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
+    found = {kind: digests_of(kind, name) for kind, name in used.items()}
+    engine = digests.of_identity([imported for _, imported in found.values()])
+    return {kind: own for kind, (own, _) in found.items()} | {ENGINE: engine}
 
 
 def sources_of_many() -> Callable[[Cell], dict[str, str]]:
     """A function like `sources` that reads each plug-in once, for many cells of one moment."""
-    return partial(sources_by, digests_of=cache(plugin_digests))
-
-
-def sources_by(cell: Cell, digests_of: Callable[[str, str], PluginDigests]) -> dict[str, str]:
-    """What `sources` gives, from a function of the kind and the name of a plug-in."""
-    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
-    found = {kind: digests_of(kind, name) for kind, name in used.items()}
-    return {kind: each.own for kind, each in found.items()} | {
-        ENGINE: digests.of_identity([each.engine for each in found.values()])
-    }
-
-
-def plugin_digests(kind: str, name: str) -> PluginDigests:
-    """Read the files of a plug-in, and those of the engine that it imports."""
-    plugin = plugins.get(kind, name)
-    paths = {str(path.relative_to(plugins.PACKAGE.parent)): path for path in engine_files(plugin)}
-    imported = {name: digests.of_file(path) for name, path in paths.items()}
-    return PluginDigests(plugin.sha256, digests.of_identity(imported))
+    return partial(sources, digests_of=cache(plugin_digests))

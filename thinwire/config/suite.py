@@ -1,17 +1,28 @@
-"""A suite: one file in `config/` that describes which cells to run."""
+"""Suites by name: one file in `config/` describes which cells to run.
+
+A track is a suite that anybody may enter and nobody edits: each method in the folder of one's own has an
+entry there. `config/entries/NAME.yaml`, beside the method, may have what it chooses itself.
+"""
 
 import os
 from pathlib import Path
 
+from pydantic import Field
+
+from thinwire import plugins
 from thinwire.base import folders
-from thinwire.base.errors import UserError
+from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import require_suite_name
-from thinwire.config import track_entries, tuning_space, yaml_file
+from thinwire.config import tuning_space, yaml_file
+from thinwire.config.entry_schema import Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.trials import PREFIX, Stage, stages_of, suite_of_trials
-from thinwire.config.tuned import with_tuned
-from thinwire.plugins import ROOT
+from thinwire.config.tuned_suite import with_tuned
+from thinwire.optim.recipe import Optimizer, Strict
+from thinwire.optim.tunable import Tunable
+from thinwire.plugins import ROOT, show
 
+ENTRIES = Path("config/entries")
 # Folders in config/ with files of other kinds.
 _NO_SUITES = ("accelerators/", "clusters/", "entries/", "tuning/", "tuned/")
 # What claims are not tested, and what Snakemake runs.
@@ -27,8 +38,6 @@ def path_of(name: str) -> Path:
 def load(name: str) -> Suite:
     """Read and validate a suite; `tuning/NAME` is that of the trials of the suite NAME.
 
-    A track has the methods of one's own, too.
-
     Raises:
         UserError: the name is not valid, there is no such suite, or another one differs only in case; or the
             file has errors, and one message lists all of them with their paths.
@@ -40,7 +49,7 @@ def load(name: str) -> Suite:
         return suite_of_trials(stage, _named(stage.of), tuning)
     suite = _named(name)
     suite = suite if suite.tuned is None else with_tuned(suite, path_of(name))
-    return suite if suite.track is None else track_entries.with_own(suite)
+    return suite if suite.track is None else _with_own(suite)
 
 
 def stages(name: str) -> list[Stage]:
@@ -94,3 +103,32 @@ def _suites() -> dict[str, Path]:
 
 def _is_suite(name: str) -> bool:
     return name not in _NO_SUITE and not name.startswith(_NO_SUITES)
+
+
+class OwnEntry(Strict):
+    """What a method has of its own in a track; all else is that of the track."""
+
+    options: dict[str, object] = Field(default={}, description="its options; the others keep their defaults")
+    optimizer: Optimizer | None = Field(default=None, description="instead of all of the recipe's")
+    recipe: Tunable | None = Field(default=None, description="what tuning may choose, as in a suite")
+
+
+def _with_own(suite: Suite) -> Suite:
+    """The suite of a track, with the methods of one's own."""
+    home = folders.own()
+    if home is None:
+        return suite
+    for name, plugin in plugins.find("method").items():
+        if not folders.belongs(plugin.path, home):
+            continue
+        if name in suite.methods:
+            raise UserError(f"{plugin.path}: the track has a method {name} already: rename the file")
+        path = home / ENTRIES / f"{name}.yaml"
+        own = yaml_file.read(path, OwnEntry, "an entry", "docs/submit.md") if path.exists() else OwnEntry()
+        entry = Entry(options=own.options, optimizer=own.optimizer, recipe=own.recipe)
+        suite = suite.model_copy(update={"methods": {**suite.methods, name: entry}})
+        try:
+            suite.recipe_of(name)
+        except ValueError as error:
+            raise Problems(show(path), [str(error)]) from None
+    return suite

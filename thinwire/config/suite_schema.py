@@ -4,13 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
-from thinwire.base.errors import UserError
-from thinwire.base.names import require_suite_name
 from thinwire.base.options import problems
 from thinwire.config.claims import Claim
 from thinwire.config.clusters import MOST_GBIT_PER_SECOND, Link
-from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Entry, Label, Labels, named, once
-from thinwire.config.yaml_file import NumberOfWorkers, OneLine
+from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Entry, Labels, named, once
+from thinwire.config.yaml_file import Label, NumberOfWorkers, OneLine, SuiteName
 from thinwire.optim.recipe import Recipe, Strict
 from thinwire.optim.tunable import changed
 
@@ -18,15 +16,8 @@ from thinwire.optim.tunable import changed
 MOST_SECONDS = 366 * 24 * 3600.0
 
 
-def _suite_name(text: str) -> str:
-    """Validate the name of a suite for pydantic."""
-    try:
-        return require_suite_name(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
 Sizes = Annotated[list[NumberOfWorkers], Field(min_length=1), AfterValidator(once)]
+_Counts = Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)]
 
 
 class Simulate(Strict):
@@ -85,12 +76,8 @@ class WithoutData(Strict):
 
     accelerators: Labels = Field(min_length=1, description="files in config/accelerators/")
     cluster: Label = Field(description="a file in config/clusters/: its memory bus, software and algorithms")
-    workers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)] = Field(
-        description="numbers of workers"
-    )
-    workers_per_node: Annotated[
-        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)
-    ] = Field(description="on nodes of so many workers each")
+    workers: _Counts = Field(description="numbers of workers")
+    workers_per_node: _Counts = Field(description="on nodes of so many workers each")
     links: list[Link] = Field(min_length=1, description="of each node")
     rounds: dict[Label, Round] = Field(
         default={}, description="steps after which the calls of a method begin again; default: 1"
@@ -113,7 +100,7 @@ class Suite(Strict):
     leave_out: Labels = Field(default=[], description="modules in methods/ that `'*'` leaves out")
     workers: Sizes = Field(description="numbers of workers, or {workers: W, nodes: N}")
     recipe: Recipe = Field(description="how every method trains")
-    tuned: Annotated[str, AfterValidator(_suite_name)] | None = Field(
+    tuned: SuiteName | None = Field(
         default=None,
         description="a file in config/tuned/: what a tuning has chosen for each method",
     )
@@ -190,13 +177,9 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Suite":
-        for size in self.workers:
-            self.recipe.batch_per_worker(size.workers)
-        for workers in self.simulate.workers if self.simulate else []:
-            try:
-                self.recipe.batch_per_worker(workers)
-            except ValueError as error:
-                raise ValueError(f"simulate.workers: {error}") from None
+        sizes = [size.workers for size in self.workers]
+        _require_even_batch(self.recipe, sizes)
+        _require_even_batch(self.recipe, self.simulate.workers if self.simulate else [], "simulate.workers: ")
         for kind, entries in (("models", self.models), ("datasets", self.datasets)):
             for label, entry in entries.items():
                 for key, belongs in OF_METHODS.items():
@@ -208,7 +191,7 @@ class Suite(Strict):
                     raise ValueError(f"{kind}.{label}: a partition belongs to a data set, or to the recipe")
         for label in self.methods:
             self._require_repeated(label)
-            self._require_even_batch(label)
+            _require_even_batch(self.recipe_of(label), sizes, f"methods.{label}.batch: ")
             for dataset in self.datasets:
                 self.recipe_of(label, dataset)
         if self.backend is not None and self.transport == "inprocess":
@@ -233,12 +216,13 @@ class Suite(Strict):
 
     def recipe_of(self, method: str, dataset: str | None = None) -> Recipe:
         """The recipe of the method with this label, on any data set or on the one with this label."""
-        entry, made = self.methods.get(method), self.recipe
-        changes: dict[str, dict[str, object]] = {}
-        for key in REPLACES:
-            if entry is not None and getattr(entry, key) is not None:
-                changes[f"methods.{method}.{key}"] = {key: getattr(entry, key)}
-        if entry is not None and entry.recipe is not None:
+        entry, made = self.methods.get(method, Entry()), self.recipe
+        changes: dict[str, dict[str, object]] = {
+            f"methods.{method}.{key}": {key: own}
+            for key in REPLACES
+            if (own := getattr(entry, key)) is not None
+        }
+        if entry.recipe is not None:
             changes[f"methods.{method}.recipe"] = entry.recipe.model_dump(exclude_none=True)
         if dataset is not None and (partition := self.datasets[dataset].partition) is not None:
             changes[f"datasets.{dataset}.partition"] = {"partition": partition}
@@ -262,11 +246,11 @@ class Suite(Strict):
                 "and keys"
             )
 
-    def _require_even_batch(self, method: str) -> None:
-        """Require that the workers of every size share the batch of this method evenly."""
-        recipe = self.recipe_of(method)
-        for size in self.workers:
-            try:
-                recipe.batch_per_worker(size.workers)
-            except ValueError as error:
-                raise ValueError(f"methods.{method}.batch: {error}") from None
+
+def _require_even_batch(recipe: Recipe, sizes: list[int], where: str = "") -> None:
+    """Require that so many workers share the batch evenly."""
+    for workers in sizes:
+        try:
+            recipe.batch_per_worker(workers)
+        except ValueError as error:
+            raise ValueError(f"{where}{error}") from None

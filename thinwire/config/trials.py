@@ -5,32 +5,23 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from thinwire.base import seeds
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
-from thinwire.base.options import problems
+from thinwire.config import yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, heirs, tuned_again
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
 from thinwire.optim.recipe import Recipe
-from thinwire.optim.tunable import tunable, values_of
+from thinwire.optim.tunable import values_of
 from thinwire.plugins import show
 
 
 def points(seed: int, number: int, dimensions: int) -> list[list[float]]:
-    """Points of a scrambled Halton sequence in the unit cube. More of them begin with the same ones.
-
-    Args:
-        seed: of the suite.
-        number: of points.
-        dimensions: of the cube.
-    """
-    # Imported only when it is needed, because this takes about a second.
-    from scipy.stats import qmc
+    """So many points of a scrambled Halton sequence in the unit cube; more begin with the same ones."""
+    from scipy.stats import qmc  # only here, because it takes about a second
 
     sequence = qmc.Halton(dimensions, scramble=True, rng=seeds.derive(seed, "tuning", "draws"))
     drawn: list[list[float]] = sequence.random(number).tolist()
@@ -43,19 +34,14 @@ def entries_of_trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list
     use = entry.use or label
     entry = entry.model_copy(update={"use": use, "tuned_again": None})
     yield entry
-    own = entry.recipe.values if entry.recipe else {}
     for point in drawn:
         values = {key: range_.at(share) for (key, range_), share in zip(keys.items(), point)}
         of_options = {o: range_.at(s) for (o, range_), s in zip(options.items(), point[len(keys) :])}
-        yield entry.model_copy(
-            update={"options": entry.options | of_options, "recipe": tunable(own | values)}
-        )
+        yield entry.with_drawn(values, of_options)
 
 
 # The suite of the trials of the suite NAME is `tuning/NAME`.
 PREFIX = "tuning/"
-
-
 _AGAIN, _FINALS = "/again", "/finals"
 
 
@@ -63,12 +49,9 @@ _AGAIN, _FINALS = "/again", "/finals"
 class Stage:
     """What the runs of a suite of trials are for; its name says it, as `tuning/laptop/finals`."""
 
-    of: str
-    """The suite that is tuned."""
-    again: bool = False
-    """Are they of methods that are tuned again, with other seeds?"""
-    finals: bool = False
-    """Are they the further runs of the best trials?"""
+    of: str  # the suite that is tuned
+    again: bool = False  # are they of methods that are tuned again, with other seeds?
+    finals: bool = False  # are they the further runs of the best trials?
 
     @property
     def name(self) -> str:
@@ -101,11 +84,7 @@ def finalists_path(results: Path, suite: str) -> Path:
 
 
 def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
-    """These cells without those of finals whose trials are none of the best.
-
-    Raises:
-        UserError: nobody knows yet which trials are the best.
-    """
+    """These cells without those of finals whose trials are none of the best, or a UserError."""
     best: dict[str, Mapping[str, Collection[str]]] = {}
     for suite in {cell.suite for cell in cells if is_finals(cell.suite)}:
         path = finalists_path(results, Stage.named(suite).of)
@@ -134,10 +113,7 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
 
     The first trial of each method has the suite's own recipe. The others draw what the tuning declares, at
     the same points for all methods. Seeds are derived from another seed than the suite's, so that no number
-    of repetitions makes the two share a run; those of the finals, too.
-
-    Raises:
-        UserError: the tuning does not fit the suite; one message lists why.
+    of repetitions makes the two share a run; those of the finals, too. A UserError lists what does not fit.
     """
     entries = {
         label: entry for label, entry in entries_of(suite).items() if bool(entry.tuned_again) == stage.again
@@ -173,25 +149,26 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
         "baseline": trial_label(next(iter(entries)), 0),
         "evaluate_on": tuning.evaluate_on,
     }
-    try:
-        return Suite.model_validate(content)
-    except ValidationError as error:
-        raise Problems(show(path_of(stage.of)), problems(error)) from None
+    return yaml_file.validated(Suite, content, path_of(stage.of))
 
 
 def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[str]:
     """Why a tuning does not fit its suite."""
     found = []
-    sizes = [size.label for size in suite.workers]
-    for key, wanted, there in (
+    known: tuple[tuple[str, list[str], Collection[str]], ...] = (
         ("datasets", tuning.datasets, suite.datasets),
         ("models", tuning.models, suite.models),
-        ("workers", [size.label for size in tuning.workers], sizes),
-    ):
-        found += [_unknown(key, label, there) for label in wanted if label not in there]
+        ("workers", [size.label for size in tuning.workers], [size.label for size in suite.workers]),
+    )
+    for key, wanted, there in known:
+        found += [
+            f"{key}: the suite has no {label}; the nearest is {nearest(label, there)}"
+            for label in wanted
+            if label not in there
+        ]
     found += _outside("the suite", suite.recipe, tuning)
     for label, entry in entries.items():
-        if fixed := [key for key in tuning.space.ranges if entry.sets(key)]:
+        if fixed := [key for key in tuning.space.ranges if key in entry.own_values]:
             found.append(
                 f"space.{fixed[0]}: the suite sets it for {label}: remove it there, because it is drawn "
                 "alike for all methods"
@@ -212,7 +189,3 @@ def _outside(whose: str, recipe: Recipe, tuning: Tuning) -> Iterable[str]:
                 f"space.{key}: {whose}'s own value {own[key]:g} is outside {range_.low:g} to "
                 f"{range_.high:g}: widen the range, because the first trial has that value"
             )
-
-
-def _unknown(key: str, label: str, there: Collection[str]) -> str:
-    return f"{key}: the suite has no {label}; the nearest is {nearest(label, there)}"

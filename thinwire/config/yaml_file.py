@@ -1,6 +1,7 @@
 """Reading YAML files, and the types of values that several schemas share."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -10,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 
 from thinwire.base import folders
 from thinwire.base.errors import Problems, UserError, quoted
-from thinwire.base.names import nearest, require_label
+from thinwire.base.names import nearest, require_label, require_suite_name
 from thinwire.base.options import problems
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import show
@@ -56,11 +57,7 @@ for _class in (_Loader, _Dumper):
 
 
 def parse(text: str | bytes, where: str) -> object:
-    """The content of a text in YAML, which includes JSON.
-
-    Raises:
-        UserError: it is not valid YAML; the message names `where` and the line.
-    """
+    """The content of a text in YAML, which includes JSON; a UserError names `where` and the line."""
     try:
         return yaml.load(text, _Loader)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # of a tag that does not fit
@@ -76,12 +73,7 @@ def text_of(content: object) -> str:
 
 
 def mapping(path: Path, what: str, explained_in: str) -> dict[str, object]:
-    """The content of a file.
-
-    Args:
-        path: of the file.
-        what: the file is, for example `a suite`.
-        explained_in: the page that explains the keys.
+    """The content of a file that is `what`, such as `a suite`, with keys that a page explains.
 
     Raises:
         UserError: it cannot be read, or is no mapping.
@@ -96,23 +88,20 @@ def mapping(path: Path, what: str, explained_in: str) -> dict[str, object]:
 
 
 def read(path: Path, schema: type[S], what: str, explained_in: str) -> S:
-    """Read a file, as `mapping` does, and validate it against a schema.
+    """Read a file as `mapping` does, and validate it as `validated` does."""
+    return validated(schema, mapping(path, what, explained_in), path)
 
-    Raises:
-        UserError: the file has errors; one message lists all of them.
-    """
+
+def validated(schema: type[S], content: dict[str, object], path: Path) -> S:
+    """What a file has, under its schema; a UserError lists all that is wrong in it."""
     try:
-        return schema.model_validate(mapping(path, what, explained_in))
+        return schema.model_validate(content)
     except ValidationError as error:
         raise Problems(show(path), problems(error)) from None
 
 
 def named(folder: Path, name: str, what: str) -> Path:
-    """The file of this name in a folder of config/.
-
-    Raises:
-        UserError: there is none; the message has the nearest name.
-    """
+    """The file of this name in a folder of config/; a UserError has the nearest name."""
     require_label(name)
     there = folders.below(folder)
     if name not in there:
@@ -147,7 +136,24 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _for_pydantic(require: Callable[[str], str]) -> Callable[[str], str]:
+    """The same check with the ValueError that pydantic expects."""
+
+    def check(text: str) -> str:
+        try:
+            return require(text)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+
+    return check
+
+
+check_label = _for_pydantic(require_label)
+
+
 OneLine = Annotated[str, AfterValidator(_one_line)]
+Label = Annotated[str, AfterValidator(check_label)]
+SuiteName = Annotated[str, AfterValidator(_for_pydantic(require_suite_name))]
 
 
 class Size(Strict):

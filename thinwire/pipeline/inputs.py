@@ -13,7 +13,7 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.config import claims, suite
 from thinwire.config.cell import Cell
-from thinwire.config.sources import plugin_digests, prepared_from, sources_by
+from thinwire.config.sources import plugin_digests, prepared_from, sources
 from thinwire.config.yaml_file import Module
 
 
@@ -105,10 +105,10 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
 
 def digest_of_block(together: Sequence[Cell]) -> str:
     """Changes when a file of a method, of the model or of the data set does."""
-    return digests.of_identity([sources_by(cell, digests_of_plugin) for cell in together])
+    return digests.of_identity([sources(cell, digests_of_plugin) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
     """Changes when a file of the method, of one of its models or of the data set does."""
     others = [plugin_digest("model", model.name) for model in prepared_from(cell)]
-    return digests.of_identity([sources_by(cell, digests_of_plugin), *others])
+    return digests.of_identity([sources(cell, digests_of_plugin), *others])

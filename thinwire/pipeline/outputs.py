@@ -10,11 +10,11 @@ from pathlib import Path, PurePath
 from thinwire.base import digests
 from thinwire.config import accelerators, clusters, tuned, yaml_file
 from thinwire.config.cell import Cell
+from thinwire.config.entries import task_of_dataset
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.config.suite_schema import Simulate
-from thinwire.config.suite_task import task_of_dataset
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Chosen, Grid
 from thinwire.plugins import ROOT

@@ -37,13 +37,14 @@ class Sharing(NamedTuple):
     # Gives the digests of the tensors of all ranks from those of this one; all ranks call it together.
     exchange: Callable[[list[str]], list[list[str]]]
 
-    def savers(self, digests_here: list[str]) -> dict[str, int]:
-        """The rank that saves each of these tensors; the work is spread over all that have them."""
+    def saved_elsewhere(self, digests_here: list[str]) -> dict[str, int]:
+        """The ranks that save these tensors in its place; all that have one share the work."""
         ranks: dict[str, list[int]] = {}
         for rank, own in enumerate(self.exchange(digests_here)):
             for digest in own:
                 ranks.setdefault(digest, []).append(rank)
-        return {digest: ranks[digest][int(digest, 16) % len(ranks[digest])] for digest in digests_here}
+        savers = {digest: ranks[digest][int(digest, 16) % len(ranks[digest])] for digest in digests_here}
+        return {digest: rank for digest, rank in savers.items() if rank != self.rank}
 
 
 def folder_of_rank(folder: Path, rank: int) -> Path:
@@ -60,19 +61,14 @@ def save(
 ) -> None:
     """Write the checkpoint of `step` under another name, rename it, and delete all but the last two.
 
-    Args:
-        folder: of the checkpoints of this process.
-        step: after which they are saved.
-        state: the tree.
-        progress: called again and again meanwhile.
-        sharing: with other ranks, which save at the same time; None: this process has all workers.
+    `progress` is called again and again meanwhile. With `sharing`, other ranks save at the same time;
+    without, this process has all workers.
     """
     tensors: dict[str, Tensor] = {}
     tree = _pack(state, "", tensors, progress)
     elsewhere: dict[str, int] = {}
     if sharing is not None:
-        savers = sharing.savers(list(tensors))
-        elsewhere = {digest: rank for digest, rank in savers.items() if rank != sharing.rank}
+        elsewhere = sharing.saved_elsewhere(list(tensors))
         progress()
     scratch = folder / f".{_name(step)}.{os.getpid()}"
     with writing(folder):
@@ -103,11 +99,7 @@ def latest(folder: Path, warn: Callable[[str], None]) -> Any:
 
 
 def sound(folder: Path, warn: Callable[[str], None], progress: Progress = lambda: None) -> list[int]:
-    """Return the steps of all sound checkpoints; `warn` is called for every damaged one.
-
-    Raises:
-        UserError: a checkpoint exists but cannot be read.
-    """
+    """The steps of all sound checkpoints; `warn` is called for damaged ones, and an unreadable one raises."""
     steps = []
     for checkpoint in _checkpoints(folder):
         step = int(checkpoint.name)
@@ -134,11 +126,14 @@ def load(folder: Path, step: int, progress: Progress = lambda: None) -> Any:
         if "files" in content:  # of an earlier version, which saved no digest of each tensor
             digests.require_files(checkpoint, content["files"], lambda what: progress())
             return _unpack(content["tree"], lambda name: tensor_file.read(checkpoint / _TENSORS, name))
-        saver, read = content["saved_by_rank"], tensor_file.Reader(progress)
+        saver, found = content["saved_by_rank"], dict[str, Tensor]()
 
         def tensor(digest: str) -> Tensor:
+            if digest in found:
+                return found[digest].clone()  # it shares no elements with any other
             where = folder_of_rank(folder.parent, saver[digest]) if digest in saver else folder
-            return read(where / _name(step) / _TENSORS, digest)
+            path = where / _name(step) / _TENSORS
+            return found.setdefault(digest, tensor_file.read_whole(path, digest, progress))
 
         return _unpack(content["tree"], tensor)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -180,9 +175,7 @@ def _restored(here: object, saved: object, device: torch.device) -> object:
 
 
 def require_separate(memory: dict[str, object], weights: list[Tensor]) -> None:
-    """Check that every tensor of `memory` has elements of its own.
-
-    A checkpoint would not record which tensors share elements.
+    """Check that tensors of `memory` share no elements, because a checkpoint does not say which do.
 
     Raises:
         MethodError: two tensors share elements; the message names them.

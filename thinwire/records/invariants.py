@@ -11,27 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from thinwire.base.digests import Damaged
-from thinwire.base.errors import shortage
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.records import invariants_of_tables as of_tables
-from thinwire.records.record import CURVE, RUN, TRAFFIC, Record
-from thinwire.records.time_validity import no_time_because
+from thinwire.records.provenance import no_time_because
+from thinwire.records.record import CURVE, RUN, TRAFFIC, Record, read_tables
+from thinwire.records.result import result_of
 
 # Clocks are read to the second, and a system may set its clock while a run is in progress.
 _CLOCK_TOLERANCE_SECONDS = 5.0
 # What reading a record may raise that somebody has forged.
 NOT_WRITTEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
 )
 # The name of an invariant, and what says how it is broken, in a clause; None if it holds.
 _Check = tuple[str, Callable[[], str | None]]
@@ -49,12 +43,7 @@ class Broken(NamedTuple):
 
 
 def require_invariants(folder: Path, run: Record, cell: Cell) -> tuple[pa.Table, pa.Table]:
-    """Check the record in a folder, and return its curve and its traffic.
-
-    Args:
-        folder: of the record, whose digests are right.
-        run: its `run.json`.
-        cell: that the record is of.
+    """Check the record of a cell in a folder, whose digests are right, and return its curve and its traffic.
 
     Raises:
         Damaged: it breaks an invariant; the message names the record and the invariant.
@@ -63,27 +52,6 @@ def require_invariants(folder: Path, run: Record, cell: Cell) -> tuple[pa.Table,
     for each in broken(run, cell, curve, traffic):
         raise Damaged(f"{folder / each.file} does not hold what its run gave: {each}")
     return curve, traffic
-
-
-def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
-    """The curve and the traffic of the record in a folder.
-
-    Raises:
-        Damaged: one of them is no parquet file.
-    """
-    return _read(folder / CURVE), _read(folder / TRAFFIC)
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        # A table has few rows: threads that read ahead or decode columns only cost time.
-        return pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        # Too little memory, or a thread that cannot start, says nothing about the file.
-        if (short := shortage(error)) is not None:
-            raise short from None
-        reason = str(error).splitlines()[0]
-        raise Damaged(f"{path} cannot be read as a table ({reason})") from None
 
 
 def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Iterator[Broken]:
@@ -104,18 +72,15 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
         ("verbs", lambda: of_tables.verbs(cell, rows)),
     )
     # Each part is compared with the one before it.
-    found = _first_broken(CURVE, of_curve)
-    found = found or _first_broken(RUN, [("result", lambda: of_tables.result(run, curve))])
-    yield from found or _first_broken(TRAFFIC, of_traffic)
+    yield from (
+        _first_broken(CURVE, of_curve)
+        or _first_broken(RUN, [("result", lambda: _result(run, curve))])
+        or _first_broken(TRAFFIC, of_traffic)
+    )
 
 
 def broken_in_run(run: Record, cell: Cell) -> Iterator[Broken]:
-    """The first invariant that a `run.json` breaks.
-
-    Args:
-        run: its content.
-        cell: that it says it is of.
-    """
+    """The first invariant that a `run.json` breaks; it says that it is of this cell."""
     checks: tuple[_Check, ...] = (
         ("seed", lambda: _seed(run, cell)),
         ("cell", lambda: _cell(run, cell)),
@@ -133,13 +98,7 @@ class Pairs:
         self._first: dict[tuple[object, ...], tuple[object, Path]] = {}
 
     def broken(self, folder: Path, run: Record, cell: Cell) -> Iterator[Broken]:
-        """In what a record differs from the first one of its pair.
-
-        Args:
-            folder: of the record.
-            run: its `run.json`.
-            cell: that it is of.
-        """
+        """In what a record differs from the first one of its pair."""
         pair = (cell.suite, cell.dataset, cell.model.label, cell.repetition, cell.device)
         facts = {
             "initial weights": run.provenance.get("initial_weights_sha256"),
@@ -274,3 +233,35 @@ def _start_and_end(run: Record) -> str | None:
     if run.interruptions or trained <= passed + _CLOCK_TOLERANCE_SECONDS:
         return None
     return f"it trained for {trained:.1f} s, and {passed:.0f} s passed between its start and its end"
+
+
+def _result(run: Record, curve: pa.Table) -> str | None:
+    """The result is the last row of the curve."""
+    if not len(curve):
+        return None
+    if run.result is None:
+        return f"it has no result, and {CURVE} has {len(curve)} evaluations"
+    (row,) = curve.slice(len(curve) - 1).to_pylist()
+    # In a row, a metric that was not logged yet is empty. Of the others, only the score counts.
+    last = {of_tables.NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
+    column = run.learns.test_column
+    others = curve[column].to_pylist()[:-1]
+    made = result_of([*({column: value} for value in others), last], run.learns)
+    assert made is not None
+    if row.get(of_tables.NEW) is None:
+        made.traffic.wire_received_max_bytes = run.result.traffic.wire_received_max_bytes
+    if made == run.result:
+        return None
+    given, expected = dict(_leaves(run.result.model_dump())), dict(_leaves(made.model_dump()))
+    for name in {**expected, **given}:
+        if given.get(name) != expected.get(name):
+            return f"its {name} is {given.get(name)}, and the last row of {CURVE} gives {expected.get(name)}"
+    return None
+
+
+def _leaves(tree: dict[str, object], path: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield path + name, value

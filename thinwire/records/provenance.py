@@ -1,20 +1,22 @@
-"""The provenance of a result: code, packages, hardware."""
+"""The provenance of a result: code, packages and hardware; and whether its times count on these machines."""
 
 import hashlib
 import os
 import platform
+import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thinwire import RULES_VERSION, __version__
 from thinwire.base import folders
-from thinwire.base.placement import on_gpu
+from thinwire.base.nvidia_smi import cores_near, processes_on
+from thinwire.base.placement import Cluster, on_gpu
 from thinwire.plugins import ROOT
 
 if TYPE_CHECKING:
@@ -36,12 +38,7 @@ _VARIABLES = (
 
 
 def provenance(device: "torch.device", of_passes: Mapping[str, object]) -> dict[str, object]:
-    """Return everything about the code and the machine on which a result may depend.
-
-    Args:
-        device: of the workers.
-        of_passes: torch's settings in the passes of the model.
-    """
+    """All of code and machine on which a result may depend; `of_passes` are torch's settings in passes."""
     import torch
 
     gpu = on_gpu(device)
@@ -73,7 +70,7 @@ def provenance(device: "torch.device", of_passes: Mapping[str, object]) -> dict[
 
 
 def now() -> str:
-    """Return the time, as ISO 8601 in UTC."""
+    """The time, as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -85,7 +82,7 @@ class Span:
         self._since = time.monotonic()
 
     def ended(self) -> str:
-        """Return `started` and the seconds that have passed since, as ISO 8601 in UTC."""
+        """`started` and the seconds that have passed since, as ISO 8601 in UTC."""
         passed = timedelta(seconds=time.monotonic() - self._since)
         return (datetime.fromisoformat(self.started) + passed).isoformat(timespec="seconds")
 
@@ -106,12 +103,11 @@ def git_state() -> dict[str, str | None]:
 
 @cache
 def packages() -> dict[str, str]:
-    """Return the versions of all installed packages."""
+    """The versions of all installed packages."""
     return dict(sorted((d.metadata["Name"], d.version) for d in distributions()))
 
 
 def processor() -> str:
-    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -128,3 +124,62 @@ def _git(*arguments: str) -> bytes | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()
+
+
+def about_this_process(device: "torch.device") -> dict[str, object]:
+    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
+
+    On a GPU, also its name, the cores near it, and the number of other processes that compute on it.
+    """
+    about: dict[str, object] = {
+        "host": socket.gethostname(),
+        "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "device": "cpu",
+    }
+    if on_gpu(device):
+        import torch
+
+        properties = torch.cuda.get_device_properties(device)
+        uuid = str(properties.uuid).removeprefix("GPU-")
+        # One of the processes is this one. Its own id does not tell which: containers have other ids.
+        others = max(0, processes_on(f"GPU-{uuid}") - 1)
+        near = cores_near(f"GPU-{uuid}")
+        about |= {"device": uuid, "gpu": properties.name, "cores_near_gpu": near, "other_processes": others}
+    return about
+
+
+RESUMED = "it was interrupted, and its clocks add the seconds of several attempts"
+
+
+def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster, interruptions: int = 0) -> str | None:
+    """Why the times of a run with a process for each worker say nothing about its method; None if they count.
+
+    Args:
+        ranks: what `about_this_process` gave on each rank. With NCCL, also whether it has sent messages,
+            which go through the memory of the host.
+        cluster: that the cell describes.
+        interruptions: how often the run has resumed from a checkpoint. Only the last attempt's ranks are
+            known, and each attempt has loaded its kernels anew.
+    """
+    if interruptions:
+        return RESUMED
+    names = sorted({rank["gpu"] for rank in ranks if "gpu" in rank})  # earlier records have none
+    if len(names) > 1:
+        return f"its GPUs were of {len(names)} kinds: {', '.join(names)}"
+    hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
+    if len(hosts) < cluster.nodes:
+        return f"its {cluster.nodes} nodes were {len(hosts)} machine{'' if len(hosts) == 1 else 's'}"
+    for host in hosts:
+        here = [rank for rank in ranks if rank["host"] == host]
+        gpus = {rank["device"] for rank in here} - {"cpu"}
+        cores = {core for rank in here for core in rank["cores"]}
+        if gpus and len(gpus) < len(here):
+            return f"{len(here)} workers shared {len(gpus)} GPU of {host}"
+        if not gpus and len(cores) < len(here):
+            return f"{len(here)} workers shared {len(cores)} cores of {host}"
+        if others := max(rank.get("other_processes", 0) for rank in here):
+            return f"{others} other {'process' if others == 1 else 'processes'} used a GPU of {host}"
+    if any(rank.get("messages_through_host") for rank in ranks):
+        return "its messages went through the memory of the hosts, and its other calls over NCCL"
+    return None

@@ -20,29 +20,15 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationError, field_validator, model_serializer, model_validator
+from pydantic import SerializerFunctionWrapHandler as Dump
 
 from thinwire.base import digests
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, shortage
 from thinwire.base.files import aside, publish, writing
 from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.base.options import problems
-from thinwire.records.result import (
-    SCORES,
-    TRAFFIC_COLUMNS,
-    Cost,
-    Partition,
-    Result,
-    Schema,
-    curve_columns,
-)
+from thinwire.records.result import SCORES, TRAFFIC_COLUMNS, Cost, Partition, Result, Schema, curve_columns
 
 SCHEMA_VERSION = 3
 # Of records that are read. Version 2 had images only, whose records are as they were.
@@ -112,7 +98,7 @@ class Record(Schema):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_what_few_have(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+    def _without_what_few_have(self, dump: Dump) -> dict[str, object]:
         left_out = {"task", "evaluated_characters"} if self.task == CLASSIFICATION.name else set()
         if self.partition is None:
             left_out.add("partition")
@@ -152,10 +138,7 @@ def write_aside(
     curve: Sequence[Mapping[str, object]],
     traffic: Sequence[Mapping[str, object]],
 ) -> None:
-    """Write the files of a record into `scratch`, `run.json` last; `scratch` may already contain the log.
-
-    The log may still grow, so its digest is computed when the record is published.
-    """
+    """Write the files of a record into `scratch`, `run.json` last; a log that is there may still grow."""
     with writing(scratch):
         own = sorted({key for row in curve for key in row if key.startswith("method/")})
         columns = pa.schema([*curve_columns(record.learns), *((name, pa.float64()) for name in own)])
@@ -188,12 +171,11 @@ def put_in_place(scratch: Path, target: Path) -> None:
 def read(path: Path, advice: str = "start it again") -> Record:
     """Read a `run.json`, and compare it and the files beside it with their digests.
 
-    Args:
-        path: of a published record, or of one that `write_aside` has written, whose log is not checked.
-        advice: what to do if it is refused, as the end of the message.
+    Of a record that `write_aside` has written and nobody has published, the log is not checked.
 
     Raises:
-        UserError: it is not a sound record, or a file is missing, changed or cannot be read.
+        UserError: it is not a sound record, or a file is missing, changed or cannot be read. The message ends
+            with the advice.
     """
     try:
         return read_sound(path)
@@ -202,12 +184,7 @@ def read(path: Path, advice: str = "start it again") -> Record:
 
 
 def read_sound(path: Path) -> Record:
-    """As `read`, for a caller who knows what to do about a damaged record.
-
-    Raises:
-        Damaged: it is not a sound record, or a file is missing or changed.
-        UserError: a file cannot be read.
-    """
+    """As `read`, but a record that is not sound is `Damaged`: the caller knows what to do about it."""
     try:
         content, digest = digests.read_json_and_digest(path)
         made = Record.model_validate({**content, "sha256": digest})
@@ -217,6 +194,23 @@ def read_sound(path: Path) -> Record:
         raise digests.Damaged(f"{path} has no digest of {min(missing)}")
     digests.require_files(path.parent, made.files)
     return made
+
+
+def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """The curve and the traffic of the record in a folder, or Damaged: one of them is no parquet file."""
+    return _read(folder / CURVE), _read(folder / TRAFFIC)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        # A table has few rows: threads that read ahead or decode columns only cost time.
+        return pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        # Too little memory, or a thread that cannot start, says nothing about the file.
+        if (short := shortage(error)) is not None:
+            raise short from None
+        reason = str(error).splitlines()[0]
+        raise digests.Damaged(f"{path} cannot be read as a table ({reason})") from None
 
 
 def discard(folder: Path) -> None:

@@ -5,13 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from thinwire.base.learning import TASKS, LearningTask
 
@@ -61,7 +55,7 @@ class Traffic(Schema):
 
     @classmethod
     def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
-        """Return the sum of the traffic of several runs."""
+        """The sum of the traffic of several runs."""
         return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in BYTES})
 
 

@@ -83,28 +83,12 @@ def write(path: Path, tensors: Mapping[str, Tensor], progress: Progress) -> None
                     progress()
 
 
-class Reader:
-    """Reads tensors that `write` has written, each of them once."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._read: dict[tuple[Path, str], Tensor] = {}
-
-    def __call__(self, path: Path, digest: str) -> Tensor:
-        """Return a tensor of a file, on the CPU; it shares no elements with any other.
-
-        Raises:
-            Damaged: the file or the tensor is missing, or it has another digest.
-            UserError: the file cannot be read.
-        """
-        key = path, digest
-        if key in self._read:
-            return self._read[key].clone()
-        tensor = read(path, digest)
-        if digest_of(tensor, self._progress) != digest:
-            raise Damaged(f"{path} holds another tensor than was written (its SHA-256 differs)")
-        self._read[key] = tensor
-        return tensor
+def read_whole(path: Path, digest: str, progress: Progress) -> Tensor:
+    """Return a tensor as `read` does; one with another digest is `Damaged`."""
+    tensor = read(path, digest)
+    if digest_of(tensor, progress) != digest:
+        raise Damaged(f"{path} holds another tensor than was written (its SHA-256 differs)")
+    return tensor
 
 
 def read(path: Path, name: str) -> Tensor:

@@ -23,10 +23,10 @@ from thinwire.base.files import write_text
 from thinwire.base.names import suggested_command
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import load_cluster
+from thinwire.config.entries import task_of
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite, Track
-from thinwire.config.suite_task import task_of
 from thinwire.plugins import show
 from thinwire.records.record import Record
 from thinwire.report import report_files

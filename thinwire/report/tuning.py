@@ -16,9 +16,8 @@ from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
-from thinwire.config.entries import entries_of, heirs
+from thinwire.config.entries import entries_of, heirs, task_of
 from thinwire.config.expand import cells
-from thinwire.config.suite_task import task_of
 from thinwire.config.trials import (
     finalists_path,
     of_trial_label,

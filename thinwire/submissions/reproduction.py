@@ -46,21 +46,15 @@ class Facts(Schema):
 
     fingerprint: str
     status: str
-    trajectory_sha256: str
-    """Of the initial weights and all that the curve and the traffic say, without clocks."""
+    trajectory_sha256: str  # of the initial weights, and all that curve and traffic say, without clocks
     traffic_sha256: str
     score: float | None
     started: str
-    machine: dict[str, str]
-    """What decides how sums are rounded."""
+    machine: dict[str, str]  # what decides how sums are rounded
 
 
 def read(folder: Path) -> SoundRecord:
-    """Read the record in a folder, of any suite.
-
-    Raises:
-        UserError: it is not sound, or was made under another version of the rules.
-    """
+    """Read the record in a folder, of any suite; it must be sound, and made under these rules."""
     run = record.read(folder / record.RUN, "take the record as it was written")
     if (rules := run.cell.get("rules")) != RULES_VERSION:
         raise UserError(
@@ -115,8 +109,7 @@ def judge(there: Facts, here: Facts, scores: Sequence[float]) -> Verdict:
 def _most_by_chance(scores: Sequence[float]) -> float:
     """The most by which a repeated run differs from the first one, with a probability of 95 %.
 
-    Both are draws from the normal distribution that the scores show, so that their difference has twice its
-    variance.
+    Both are draws from the normal distribution of the scores: their difference has twice its variance.
     """
     import scipy.stats  # only here, because it takes a second
 
@@ -129,14 +122,10 @@ class Reproduction(NamedTuple):
 
     verdict: Verdict
     facts: Facts
-    difference: str | None
-    """Where the two runs part first; None: nowhere."""
-    scores: tuple[float | None, float | None]
-    """That of the record, and that of the repeated run."""
-    others: list[str]
-    """In what the machine differs, and torch."""
-    edited: list[str]
-    """The kinds of files of code that were edited since."""
+    difference: str | None  # where the two runs part first; None: nowhere
+    scores: tuple[float | None, float | None]  # that of the record, and that of the repeated run
+    others: list[str]  # in what the machine differs, and torch
+    edited: list[str]  # the kinds of files of code that were edited since
 
 
 def reproduce(folder: Path, results: Path) -> Reproduction:
@@ -223,11 +212,7 @@ def _timeless(curve: pa.Table) -> dict[str, list[object]]:
 
 @contextmanager
 def _trained_again(cell: Cell, results: Path) -> Iterator[Path]:
-    """Train a cell in a temporary folder, and give the folder of its new record.
-
-    Raises:
-        UserError: the data are not laid out, or the cell cannot be trained here.
-    """
+    """Train a cell in a temporary folder, and give the folder of its new record."""
     if not (data_folder(results, cell.dataset) / MANIFEST).is_file():
         raise UserError(f"the data of {cell.path} are missing: {data_command(cell, results)} lays them out")
     suite = load(cell.suite)

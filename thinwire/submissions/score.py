@@ -22,17 +22,9 @@ from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
 from thinwire.records.provenance import git_state
 from thinwire.records.result import Schema
-from thinwire.submissions.reproduction import (
-    Facts,
-    Reproduction,
-    Verdict,
-    facts,
-    judge,
-    reproduce,
-    scores_beside,
-)
-from thinwire.submissions.submission import Submission, method_of
-from thinwire.submissions.submit import Contract
+from thinwire.submissions import reproduction
+from thinwire.submissions.reproduction import Facts, Reproduction, Verdict
+from thinwire.submissions.submission import Contract, Submission, method_of
 from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 
@@ -44,23 +36,15 @@ class Score(Schema):
     """What `score.json` has."""
 
     date: str
-    revision: str | None
-    """Of thinwire."""
+    revision: str | None  # of thinwire
     method_sha256: str
-    seed: int
-    """Of the draw of cells."""
-    repeats: dict[str, Facts]
-    """Of the runs that were made again, by the path of their cell."""
-    contract: dict[str, str]
-    """The outcome of each check, by name."""
+    seed: int  # of the draw of cells
+    repeats: dict[str, Facts]  # of the runs that were made again, by the path of their cell
+    contract: dict[str, str]  # the outcome of each check, by name
 
 
 def drawn(made: list[SoundRecord], number: int, seed: int) -> list[Cell]:
-    """Cells that are drawn at random: the same seed draws the same ones.
-
-    Raises:
-        UserError: there are fewer, or none is asked for.
-    """
+    """Cells that are drawn at random: the same seed draws the same ones."""
     if not 1 <= number <= len(made):
         raise UserError(
             f"--cells {number}: the submission has {len(made)} records, of which at least 1 is drawn"
@@ -69,13 +53,9 @@ def drawn(made: list[SoundRecord], number: int, seed: int) -> list[Cell]:
 
 
 def repeat(submission: Submission, cell: Cell, results: Path) -> Reproduction:
-    """Train a cell of a submission again.
-
-    Raises:
-        UserError: as `reproduce`.
-    """
+    """Train a cell of a submission again, as `reproduce` does."""
     with folders.named(submission.folder):
-        return reproduce(record_folder(submission.folder, cell), results)
+        return reproduction.reproduce(record_folder(submission.folder, cell), results)
 
 
 def write(submission: Submission, seed: int, repeats: dict[str, Facts], contract: Contract) -> Score:
@@ -85,10 +65,7 @@ def write(submission: Submission, seed: int, repeats: dict[str, Facts], contract
         submission: its records verify.
         seed: that drew the cells.
         repeats: what the repeated runs gave, by the path of their cell.
-        contract: performs the checks.
-
-    Raises:
-        UserError: the method cannot be checked; nothing is written.
+        contract: performs the checks; if it raises, nothing is written.
     """
     made = Score(
         date=datetime.now(UTC).date().isoformat(),
@@ -103,12 +80,7 @@ def write(submission: Submission, seed: int, repeats: dict[str, Facts], contract
 
 
 def tier(submission: Submission, records: Sequence[SoundRecord]) -> Tier:
-    """How far a submission is proved, by its files as they are now.
-
-    Args:
-        submission: what was packed.
-        records: its records, as `verified_submission` gives them.
-    """
+    """How far a submission is proved, by its files as they are now; its records are those that verify."""
     made = {each.cell.path: each for each in records}
     score = _read(submission.folder / SCORE)
     if score is None or score.method_sha256 != method_of(submission).sha256 or not score.repeats:
@@ -123,10 +95,10 @@ def tier(submission: Submission, records: Sequence[SoundRecord]) -> Tier:
 
 def _is_repeated(submission: Submission, made: SoundRecord, again: Facts) -> bool:
     """Is this another run of the cell of a record, with the same result?"""
-    there = facts(made)
+    there = reproduction.facts(made)
     another = (there.started, there.machine) != (again.started, again.machine)
-    scores = scores_beside(record_folder(submission.folder, made.cell), made)
-    same = judge(there, again, scores) is not Verdict.DIFFERENT
+    scores = reproduction.scores_beside(record_folder(submission.folder, made.cell), made)
+    same = reproduction.judge(there, again, scores) is not Verdict.DIFFERENT
     return another and same and there.fingerprint == again.fingerprint
 
 

@@ -11,8 +11,8 @@ from thinwire.config.cell import Cell, cell_of
 from thinwire.config.expand import cells
 from thinwire.config.sources import sources_of_many
 from thinwire.records import record
-from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, read_tables
-from thinwire.records.record import Record
+from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written
+from thinwire.records.record import Record, read_tables
 from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
 from thinwire.train.reuse import difference, difference_of_inputs, difference_of_options, edited_sources
 

@@ -19,9 +19,8 @@ from thinwire.config.cell import Cell
 from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.records import checkpoint
-from thinwire.records.provenance import Span, provenance
+from thinwire.records.provenance import RESUMED, Span, about_this_process, no_time_because, provenance
 from thinwire.records.result import Partition
-from thinwire.records.time_validity import RESUMED, about_this_process, no_time_because
 from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
 from thinwire.train.passes import Passes
 from thinwire.train.preparation_record import PREPARED, preparation_of

@@ -19,9 +19,9 @@ from thinwire.base.errors import UserError
 from thinwire.base.folders import variable
 from thinwire.base.learning import LearningTask
 from thinwire.config.cell import Cell
+from thinwire.config.entries import task_of
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.config.suite_task import task_of
 from thinwire.publish.wandb import client, fields
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import CELL

@@ -8,10 +8,8 @@ import pandas as pd
 
 from thinwire.base.learning import LearningTask
 from thinwire.config.cell import Cell
-from thinwire.config.entries import baselines, entries_of
-from thinwire.config.suite_problems import prepared_from
+from thinwire.config.entries import baselines, entries_of, prepared_from, task_of
 from thinwire.config.suite_schema import Suite
-from thinwire.config.suite_task import task_of
 from thinwire.optim.recipe import BELONGS, Recipe
 from thinwire.optim.tunable import SECTIONS, values_of
 
