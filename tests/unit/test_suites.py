@@ -16,7 +16,6 @@ from thinwire.base.options import resolve
 from thinwire.codecs import select
 from thinwire.config import expand, suite
 from thinwire.config.entry_schema import EVERY, Entry
-from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.optim.recipe import Optimizer, Recipe
 from thinwire.report.tables.about import note, own_recipes
@@ -90,7 +89,17 @@ def test_recipes_without_prefetching_keep_their_fingerprints():
     assert Recipe.of_dump(plain.model_dump(mode="json")) == plain
 
 
-SUITES = [name for name in project.SUITES if load(name).device == "cuda"]
+@cache
+def cells_on_gpus():
+    """One for each data set, model and method of each suite on GPUs."""
+    suites = {name: load(name) for name in project.SUITES}
+    return [
+        cell
+        for name, made in suites.items()
+        if made.device == "cuda"
+        for cell in expand.cells(name)
+        if (cell.repetition, cell.size_label) == (0, made.workers[0].label)
+    ]
 
 
 NETWORKS = {}
@@ -111,18 +120,12 @@ def network(cell):
 @cache
 def entries(use):
     """Of each entry of a method in a suite: its options, and one model for each data set and model."""
-    found = {}
-    for name in SUITES:
-        for cell in cells(name):
-            if cell.method.use == use:
-                key = name, cell.method.label
-                models = found.setdefault(key, ({}, cell.method.options))[0]
-                models.setdefault((cell.dataset, cell.model.label), cell)
-    method = plugins.get("method", use).load()
-    return {
-        key: (resolve(method, options), [network(cell) for cell in models.values()])
-        for key, (models, options) in found.items()
-    }
+    method, found = plugins.get("method", use).load(), {}
+    for cell in cells_on_gpus():
+        if cell.method.use == use:
+            own = resolve(method, cell.method.options), []
+            found.setdefault((cell.suite, cell.method.label), own)[1].append(network(cell))
+    return found
 
 
 def weights(network, kind):
