@@ -157,6 +157,7 @@ def test_a_failure_while_logging_never_affects_the_run(tmp_path, stub, online, c
     assert len(capfd.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatch):
     results = fresh.folder / "results"
     folder = results / "runs/tiny" / PATH
@@ -178,6 +179,7 @@ def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatc
     assert any(CANARY in key for key in stub.keys), "the key was in use"
 
 
+@pytest.mark.slow
 def test_a_resumed_run_logs_no_row_twice(fresh, stub, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     with fresh.run_held("held", HELD_PATH) as first:

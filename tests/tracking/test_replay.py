@@ -59,6 +59,13 @@ def test_the_server_receives_what_the_records_have(results, stub):
     assert set(stub.runs) == {(fields.project(cell.suite), fields.run_id(cell)) for cell in expected}
     for cell in expected:
         _holds(stub.runs[fields.project(cell.suite), fields.run_id(cell)], cell, results)
+    # A second replay leaves no second run, here or there.
+    first = runs_in(results)
+    assert replay.replay("demo", results).runs == len(first) == 4
+    assert runs_in(results) == first
+    sync(results, PROJECT)
+    assert len(stub.runs) == len(expected)
+    assert len(stub.runs[PROJECT, fields.run_id(MEASURED)].rows) == 5
 
 
 def _holds(sent, cell, results):
@@ -86,19 +93,6 @@ def without_empty(tree):
     return {key: value for key, value in inner.items() if value != {}}
 
 
-def test_a_second_replay_leaves_no_second_run(results, stub):
-    track(results, "demo")
-    first = runs_in(results)
-    assert first == sorted(map(fields.run_id, (DONE, MEASURED, DIVERGED, SKIPPED)))
-    sync(results, PROJECT)
-    track(results, "demo")
-    assert runs_in(results) == first
-    sync(results, PROJECT)
-    assert len(stub.runs) == 4
-    assert len(stub.runs[PROJECT, fields.run_id(MEASURED)].rows) == 5
-    assert sorted(path.name for path in (results / "wandb").iterdir()) == [f".{PROJECT}.lock", PROJECT]
-
-
 def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
     replay.replay("demo", results)
     before = runs_in(results)
@@ -119,7 +113,7 @@ def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
 
 
 def test_a_missing_client_is_one_line(results, tmp_path):
-    track(results, "demo")
+    replay.replay("demo", results)
     before = runs_in(results)
     (tmp_path / "wandb.py").write_text("raise ImportError('no wandb here')\n")
     answer = succeeded(python("thinwire", "track", "demo", "--results", results, first=tmp_path))
@@ -129,7 +123,7 @@ def test_a_missing_client_is_one_line(results, tmp_path):
 
 
 def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tmp_path):
-    track(results, "demo")
+    replay.replay("demo", results)
     assert containing_the_canary(tmp_path) == []
     assert not list((results / "wandb").rglob("requirements.txt"))
     assert not [path for path in (results / "wandb").rglob("*") if path.is_symlink()]
@@ -150,10 +144,8 @@ def test_without_a_run_there_is_nothing_to_replay(tmp_path):
 
 def test_a_record_of_another_cell_is_one_sentence(results):
     path = sound.publish(results, DONE, fingerprint="0123") / record.RUN
-    answer = track(results, "demo")
-    assert answer.returncode == 2
-    assert f"{path} was made with other options" in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
+    with pytest.raises(UserError, match=rf"^{path} was made with other options.*$"):
+        replay.replay("demo", results)
 
 
 @pytest.mark.slow
