@@ -7,13 +7,16 @@ of the suite `laptop` in the committed results.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from thinwire.plugins import ROOT
 from thinwire.report.report_files import fixed
 from thinwire.report.rows import known_accuracy
-from thinwire.simulation.plan import UTILISATION, Answer, LeftOut, Question
+
+if TYPE_CHECKING:
+    from thinwire.simulation.plan import Answer, LeftOut, Question
 
 Row = dict[str, object]
 _POINTS = ROOT / "benchmarks" / "records" / "validation.csv"
@@ -94,7 +97,7 @@ class Validated:
         return f"at most {self.most_workers} workers, {low:g} to {high:g} Mbit/s{far}, and CPUs"
 
 
-def rows(found: Sequence[Answer], latency_seconds: float) -> list[Row]:
+def rows(found: "Sequence[Answer]", latency_seconds: float) -> list[Row]:
     """A row for each method over links of such a latency; unknown numbers are None.
 
     `required_gbit_per_second` is 0 where any rate that is tried will do, and None where none will.
@@ -125,8 +128,12 @@ def _accuracy(label: str) -> str:
     return "baseline" if alike == _BASELINE else known_accuracy.in_words(alike)
 
 
-def sentences(question: Question, network: str, found: Sequence[Answer], left: Sequence[LeftOut]) -> str:
+def sentences(
+    question: "Question", network: str, found: "Sequence[Answer]", left: "Sequence[LeftOut]"
+) -> str:
     """The table with what it holds for, and how far it can be relied upon."""
+    from thinwire.simulation.plan import UTILISATION  # torch, which the page does not need
+
     table = pd.DataFrame(rows(found, question.latency_seconds))[list(_HEADS)].rename(columns=_HEADS)
     shown = {
         "step, s": lambda seconds: f"{seconds:.4g}",
@@ -155,7 +162,7 @@ def sentences(question: Question, network: str, found: Sequence[Answer], left: S
     return "\n".join([*lines, *(f"Left out: {one.label}: {one.reason}" for one in left)])
 
 
-def _reliance(question: Question) -> str:
+def _reliance(question: "Question") -> str:
     validated = Validated.read(question.latency_seconds)
     if validated is None:
         return "Error: the record of the validation is not here."

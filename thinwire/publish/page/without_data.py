@@ -18,7 +18,6 @@ from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.plan_table import CLASS_OF, Validated
 from thinwire.report.rows import known_accuracy
 from thinwire.simulation import simulated_file
-from thinwire.simulation.plan import UTILISATION
 
 DIGITS = 4  # significant ones
 _NETWORK = ["suite", "dataset", "model", "accelerator", "cluster"]
@@ -54,6 +53,8 @@ def payload(results: Path) -> dict[str, Any] | None:
         places = {label: place for place, label in enumerate(settings.models)}
         ordered = own.sort_values("model", key=lambda labels: labels.map(places), kind="stable")
         grids += ordered.groupby(_NETWORK, sort=False)
+    from thinwire.simulation.plan import UTILISATION  # torch, which other pages do not need
+
     return {
         "networks": [_network(dict(zip(_NETWORK, key)), own, list(methods), validated) for key, own in grids],
         "methods": {label: about for label, about in methods.items() if label in set(rows.method)},
