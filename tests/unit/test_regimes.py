@@ -1,30 +1,115 @@
-"""At which rates a published gain would hold, on the network and cluster of its publication."""
+"""Times simulated without data: reading them, the fastest method of a place, where a published gain holds."""
 
 import math
+import re
 
 import pandas as pd
 import pytest
 
+from thinwire.base.errors import UserError
 from thinwire.report.regimes import PUBLISHED, Published, in_words, markdown, regimes
+from thinwire.report.rows.known_accuracy import Known, fastest, known, of_methods
+from thinwire.report.rows.known_accuracy import in_words as accuracy_in_words
+from thinwire.simulation import simulated_file
+
+STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}
+
+
+def rows(rate=1.0, every=STEPS, suite="times/net", **steps):
+    """A row for each method, with the seconds of its step."""
+    steps = every | steps
+    baseline = min((label for label in steps if label.startswith("ssgd")), key=steps.get)
+    made = pd.DataFrame(
+        [(label, seconds, steps[baseline] / seconds) for label, seconds in steps.items()],
+        columns=["method", "step_seconds", "speed_up"],
+    )
+    return made.assign(
+        suite=suite,
+        dataset="data",
+        model="net",
+        workers=16,
+        nodes=2,
+        kind="simulated",
+        cluster="ethernet",
+        rate_gbit_per_second=rate,
+        latency_seconds=1e-5,
+        accelerator="gpu",
+        compute_seconds=0.5,
+        between_nodes_bytes=1e6,
+        baseline=baseline,
+    )
+
+
+def write(results, suite, made):
+    path = simulated_file.path_of_times(results, suite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.to_csv(path, index=False)
+    return path
+
+
+def test_the_times_of_all_suites_are_read_and_labels_stay_text(tmp_path):
+    assert simulated_file.read_times(tmp_path) is None
+    write(tmp_path, "times/b", rows())
+    write(tmp_path, "a", rows().assign(model="1"))
+    read = simulated_file.read_times(tmp_path)
+    assert [*read.model.unique()] == ["1", "net"]
+    assert len(read) == 2 * len(STEPS)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", r"cannot be read \(No columns to parse"),
+        ("suite,dataset\na,b\n", "has no column model"),
+        (rows()[:0].to_csv(index=False), "has no rows"),
+        (rows().assign(workers="many").to_csv(index=False), "workers is no number in every row"),
+    ],
+)
+def test_a_broken_file_is_refused_with_the_command_that_makes_it_again(tmp_path, text, sentence):
+    write(tmp_path, "times/b", rows()).write_text(text)
+    with pytest.raises(UserError, match=rf"b\.csv:? {sentence}.*`thinwire times times/b --results"):
+        simulated_file.read_times(tmp_path)
+
+
+def test_the_fastest_of_each_place_stands_beside_the_fastest_baseline():
+    slow, fast = fastest(pd.concat([rows(), rows(rate=10.0, ssgd_bf16_25mb=1.0)])).itertuples()
+    assert (slow.method, slow.baseline, slow.gain) == ("sparse_loco", "ssgd_bf16_25mb", 3.0)
+    assert (slow.workers_per_node, slow.accuracy) == (8, Known.UNKNOWN)
+    # The baseline takes as long as the fastest method.
+    assert (fast.method, fast.gain, fast.accuracy) == ("ssgd_bf16_25mb", 1.0, Known.SAME)
+
+
+def test_only_methods_of_whose_accuracy_this_is_known_take_part():
+    (same,) = fastest(rows(), [Known.SAME]).itertuples()
+    assert (same.method, same.gain) == ("hsgd", 1.5)
+    (none,) = fastest(rows(hsgd=5.0), [Known.SAME]).itertuples()
+    assert (none.method, none.gain) == ("ssgd_bf16_25mb", 1.0)
+
+
+def test_a_place_without_a_baseline_has_no_gain():
+    assert fastest(rows().assign(baseline=None)).empty
+
+
+def test_what_the_study_knows_of_a_method():
+    assert known("ps_sgd") == known("ssgd_bf16_25mb") == Known.SAME
+    assert known("top_k") == known("daso") == Known.CHANGED
+    assert known("sparse_loco") == Known.UNKNOWN
+
+
+def test_differences_in_words_have_a_true_minus_and_zero_has_no_sign():
+    words = " ".join(map(accuracy_in_words, of_methods()))
+    assert re.search(r"\N{MINUS SIGN}\d", words)
+    assert not re.search(r"-\d|[-+\N{MINUS SIGN}]0\.0\b", words)
+
 
 ONE = Published("A", "twice as fast", 2.0, "times/a", "a", {"a": 0.5, "b": 0.5}, ("own", "ssgd"), (1.0, 4.0))
 # Of a step, by rate. The mean of `a` and `b` is 1; the fastest SSGD is `ssgd_bf16`.
-STEPS = {
+OF_RATES = {
     0.5: {"a": 0.5, "b": 1.5, "own": 8.0, "ssgd": 1.9, "ssgd_bf16": 1.5},
     1.0: {"a": 0.5, "b": 1.5, "own": 4.0, "ssgd": 1.8, "ssgd_bf16": 1.4},
     4.0: {"a": 0.5, "b": 1.5, "own": 1.0, "ssgd": 1.7, "ssgd_bf16": 1.3},
 }
-TIMES = pd.DataFrame(
-    [
-        ("times/a", "net", "gpu", 8, 2, rate, 1e-5, method, seconds, "ssgd_bf16")
-        for rate, steps in STEPS.items()
-        for method, seconds in steps.items()
-    ],
-    columns=[
-        *("suite", "model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "latency_seconds"),
-        *("method", "step_seconds", "baseline"),
-    ],
-)
+TIMES = pd.concat([rows(rate, steps, "times/a") for rate, steps in OF_RATES.items()])
 
 
 def test_the_gain_at_own_rates_and_the_rate_at_which_the_published_one_ends():
@@ -40,7 +125,7 @@ def test_the_gain_at_own_rates_and_the_rate_at_which_the_published_one_ends():
 def test_the_text_has_a_row_for_each_baseline():
     found = regimes(TIMES, [ONE])
     first, second = markdown(found).splitlines()[2:]
-    assert "| `net`, 8 on 2 | twice as fast | `own` | 4.00 at 1, 1.00 at 4 |" in first
+    assert "| `net`, 16 on 2 | twice as fast | `own` | 4.00 at 1, 1.00 at 4 |" in first
     assert first.endswith("| up to 2 |")
     assert second.endswith("| none from 0.5 to 4 |")
 

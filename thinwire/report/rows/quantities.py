@@ -1,8 +1,4 @@
-"""Quantities of a run or cell: savings, payload, busiest link, chance, target and the steps to it.
-
-Savings are against the baseline in the same block. The target follows from the baseline's mean score at the
-end, on the same data set, model and workers (`LearningTask.target`).
-"""
+"""Quantities of a run or cell: savings against the baseline of its block, payload, busiest link, chance."""
 
 import math
 from collections.abc import Sequence

@@ -39,10 +39,10 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
     rows: list[dict[str, object]] = []
     for place, here in ran.groupby(BLOCK, sort=False):
         own = here[here.method == baseline]
-        if not (own.status == "done").any():
+        done = own[own.status == "done"]
+        if done.empty:
             continue
-        final = own[own.status == "done"].score.mean()
-        targets = [task.target(final, share) for share in SHARES]
+        targets = [task.target(done.score.mean(), share) for share in SHARES]
         if (at_chance_level(own.assign(score=targets[0]), task) > 0).any():
             continue
         one_worker = _one_worker(ran, own, baseline)
