@@ -76,7 +76,7 @@ def test_a_message_that_nobody_receives_is_one_sentence():
 def test_the_other_end_follows_from_the_distance_and_the_recurrence_leaves_messages_out():
     cluster, step = Cluster(6, 6), [Compute("hook", "step", 1e-3)]
     step += [Post(0, "world", tuple(range(6)), "send", 1, False, 8, 0, 0.0, rank=5), Wait(0)]
-    made = program_of([step], lambda compute: compute.seconds)
+    made = program_of([step])
     assert [operation.partner for operation in made[0] if isinstance(operation, HandOver)] == [2]
     assert not recurrence.applies([made] * 6, cluster, Loads(ON, cluster))
 

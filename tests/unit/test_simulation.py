@@ -169,7 +169,7 @@ def test_a_call_that_is_held_back_begins_when_the_others_have_ended_and_nobody_w
     ends = {}
     for name, calls in (("free", posts), ("held", held)):
         steps = [[*calls, Compute("hook", "step", 1e-4)], [Wait(1), Wait(2), Wait(3)]]
-        made = program_of(steps, lambda compute: compute.seconds, length=4)
+        made = program_of(steps, length=4)
         assert not recurrence.applies([made] * 2, cluster, Loads(on, cluster)) or name == "free"
         ends[name] = simulated(made, cluster, on).end_seconds[:, 0]
         assert ends[name][0] == pytest.approx(1e-4)
@@ -273,13 +273,13 @@ def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
         [Wait(0), batch, Compute("forward", "a", 1.25), evaluation, first],
         [Wait(1), Compute("forward", "a", 1.75), second],
     ]
-    made = program_of(steps, lambda compute: compute.seconds, length=5)
+    made = program_of(steps, length=5)
     kinds = [[type(one).__name__ for one in step] for step in made[:2]]
     assert kinds == [["Work", "HandOver"], ["Await", "Work", "HandOver"]]
     assert [o.call for step in made for o in step if isinstance(o, Await)] == [0, 1, 2, 3]
     assert [o.seconds for step in made for o in step if isinstance(o, Work)] == [1.5, 1.75, 1.5, 1.75, 1.5]
     with pytest.raises(UserError, match="record more steps"):
-        program_of([], lambda compute: compute.seconds)
+        program_of([])
 
 
 def test_a_link_passes_on_a_burst_at_once_after_a_pause_and_never_more():

@@ -55,11 +55,7 @@ class CallsOnLinks:
     def __init__(self, cluster: Cluster, loads: Loads, stands_for: Integers) -> None:
         """Begin with free links.
 
-        Args:
-            cluster: which workers share a node.
-            loads: what calls put on the links.
-            stands_for: [nodes]: the node that is simulated for each, see `standing_for`. The workers of these
-                nodes are numbered from 0 on.
+        `stands_for` is the node that is simulated for each: [nodes]. Their workers are numbered from 0 on.
         """
         self._loads, self._links, self._cluster = loads, loads.free_links(), cluster
         nodes, alike = np.unique(stands_for, return_counts=True)

@@ -31,13 +31,9 @@ from thinwire.simulation.program import (
 
 
 def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Timeline:
-    """Simulate workers on a described cluster.
+    """Simulate workers on a described cluster; workers of one role may share a program.
 
-    Args:
-        programs: of all workers; workers of one role may share a program.
-        cluster: which workers share a node.
-        loads: what calls put on the links.
-        pace: [steps, workers]: a factor of the computation's seconds.
+    The pace, [steps, workers], is a factor of the computation's seconds.
 
     Raises:
         UserError: the workers wait for each other for ever.
@@ -148,14 +144,9 @@ def standing_for(programs: Sequence[Program], cluster: Cluster, loads: Loads, pa
     """For each node the first one that behaves like it, and is simulated for it.
 
     In a large cluster, most nodes do the same at the same time: their workers have the same programs, and
-    each call keeps their links busy for as long.
-    The first node stands only for itself: among calls that begin at the same moment, its own come first.
+    each call keeps their links busy for as long. Arguments are those of `simulate`.
 
-    Args:
-        programs: of all workers; workers of one role share a program.
-        cluster: which workers share a node.
-        loads: what calls put on the links.
-        pace: [steps, workers]: a factor of the computation's seconds.
+    The first node stands only for itself: among calls that begin at the same moment, its own come first.
 
     Returns:
         [nodes]: each of these nodes stands for itself, too.

@@ -53,15 +53,9 @@ def ratios(
     rates: Sequence[float] = RATES_GBIT_PER_SECOND,
     compute: Sequence[float] = COMPUTE_SECONDS,
 ) -> Iterator[Row]:
-    """A row for each number of nodes, rate and computing.
+    """A row for each number of nodes, rate of a node's link in Gbit/s, and seconds of computing in a step.
 
-    Args:
-        lowest: rung, whose step is divided.
-        highest: rung, by whose step it is divided. No step of either leaves a call under way.
-        cluster: its links get each of the rates.
-        nodes: numbers of nodes.
-        rates: of a node's link, in Gbit/s.
-        compute: seconds for which a worker computes in a step.
+    No step of either rung leaves a call under way.
     """
     for number in nodes:
         for rate in rates:

@@ -12,9 +12,6 @@ from thinwire.base.placement import Cluster
 from thinwire.simulation.operations import MESSAGES, Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS
 
-Seconds = Callable[[Compute], float]
-HandOverSeconds = Callable[[Post], float]
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -54,27 +51,16 @@ Operation = Work | HandOver | Hold | Await
 Program = list[list[Operation]]
 
 
-def costs_nothing(post: Post) -> float:
-    """Handing a call over takes no time that is known."""
-    return 0.0
-
-
 def program_of(
     steps: Sequence[Step],
-    seconds: Seconds,
-    hand_over_seconds: HandOverSeconds = costs_nothing,
     length: int | None = None,
+    hand_over_seconds: Callable[[Post], float] = lambda post: 0.0,
 ) -> Program:
-    """Turn the steps of a schedule into a program of any length.
+    """Turn the steps of a schedule into a program of any length; the default is one round.
 
-    The steps are repeated in turn. Of what the harness does, only the beginning of a step is
-    counted, where it makes a batch. Evaluations and records are no part of a step's time.
-
-    Args:
-        steps: of the schedule.
-        seconds: how long a computation takes.
-        hand_over_seconds: how long it takes to hand a call over.
-        length: the number of steps; the default is one round.
+    The steps are repeated in turn. Of what the harness does, only the beginning of a step is counted, where
+    it makes a batch. Evaluations and records are no part of a step's time. `hand_over_seconds` says how long
+    it takes to hand a call over.
 
     Raises:
         UserError: there is nothing to repeat.
@@ -91,12 +77,12 @@ def program_of(
     program: Program = []
     for number in range(len(steps) if length is None else length):
         turn, index = divmod(number, len(steps))
-        program.append(_step(steps[index], seconds, hand_over_seconds, place, turn * len(posts)))
+        program.append(_step(steps[index], hand_over_seconds, place, turn * len(posts)))
     return program
 
 
 def _step(
-    step: Step, seconds: Seconds, hand_over_seconds: HandOverSeconds, place: dict[int, int], earlier: int
+    step: Step, hand_over_seconds: Callable[[Post], float], place: dict[int, int], earlier: int
 ) -> list[Operation]:
     made: list[Operation] = []
     begun = False
@@ -105,7 +91,7 @@ def _step(
             if operation.kind == HARNESS and begun:
                 continue
             begun = begun or operation.kind != HARNESS
-            _add_work(made, seconds(operation))
+            _add_work(made, operation.seconds)
         elif isinstance(operation, Post):
             _add_work(made, hand_over_seconds(operation))
             made += [Hold(place[call] + earlier) for call in operation.after if call in place]
@@ -113,7 +99,7 @@ def _step(
                 HandOver(
                     operation.channel,
                     operation.verb,
-                    _partner(operation),
+                    _distance(operation) if operation.verb in MESSAGES else operation.partner,
                     operation.ragged,
                     operation.sent_bytes,
                     operation.received_bytes if operation.verb == "push_pull" else 0,
@@ -128,10 +114,8 @@ def _step(
     return made
 
 
-def _partner(post: Post) -> int:
-    if post.verb not in MESSAGES:
-        return post.partner
-    return (post.partner - post.rank) % len(post.members)
+def _distance(message: Post) -> int:
+    return (message.partner - message.rank) % len(message.members)
 
 
 def _add_work(made: list[Operation], seconds: float) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 from thinwire.base.errors import UserError
@@ -17,7 +16,7 @@ from thinwire.simulation.compute import at_common_speed, pace, typical
 from thinwire.simulation.device_clock import DeviceClock, on_device, passes_of
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
 from thinwire.simulation.operations import Role, Step
-from thinwire.simulation.program import Timeline, costs_nothing, program_of
+from thinwire.simulation.program import Timeline, program_of
 from thinwire.simulation.recurrence import simulate_either_way
 from thinwire.simulation.stand_ins import Network
 
@@ -108,23 +107,21 @@ class SimulatedCell:
     def on(
         self, described: ClusterDescription, calibration: Calibration | None = None, seed: int = 0
     ) -> Simulated:
-        """Simulate it on a cluster.
+        """Simulate it on a cluster, with what the machine and the software add if that is known.
 
-        Args:
-            described: the cluster.
-            calibration: what the machine and the software add; None: nothing is known about that.
-            seed: of what differs from step to step.
+        The seed is of what differs from step to step.
         """
         if calibration is None:
-            loads, hand_over_seconds = Loads(described, self.cluster), costs_nothing
+            loads = Loads(described, self.cluster)
+            of_role = {worker: program_of(steps) for worker, steps in self.steps.items()}
         else:
             loads = Loads(described, self.cluster, calibration.burst_bytes, calibration.latency_seconds)
-            hand_over_seconds = calibration.hand_over_seconds
-        of_role = {
-            worker: program_of(steps, attrgetter("seconds"), hand_over_seconds)
-            for worker, steps in self.steps.items()
-        }
-        programs = [of_role[role.worker] for role in self._role_of_each()]
+            of_role = {
+                worker: program_of(steps, hand_over_seconds=calibration.hand_over_seconds)
+                for worker, steps in self.steps.items()
+            }
+        role_of = {worker: role.worker for role in self.roles for worker in role.workers}
+        programs = [of_role[role_of[worker]] for worker in range(self.cluster.workers)]
         length = len(programs[0])
         if calibration is None:
             variation = described.stragglers.coefficient_of_variation
@@ -142,10 +139,6 @@ class SimulatedCell:
             self.total_steps,
             timeline,
         )
-
-    def _role_of_each(self) -> Sequence[Role]:
-        by_worker = {worker: role for role in self.roles for worker in role.workers}
-        return [by_worker[worker] for worker in range(self.cluster.workers)]
 
 
 def _why_few(runs: Sequence[MirroredRun], steps: int) -> str | None:

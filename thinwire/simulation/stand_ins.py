@@ -67,15 +67,9 @@ def undivided(cell: Cell) -> Cell:
 
 
 def data_of(cell: Cell, train: Rows, labels: Tensor, test: Tensor, mean: float, std: float) -> Data:
-    """Data in memory with as many classes as those of the cell have; they are not augmented.
+    """Data in memory in the place of those of a cell, with as many classes; they are not augmented.
 
-    Args:
-        cell: in the place of whose data they are.
-        train: the inputs to train on, as bytes.
-        labels: of these inputs.
-        test: inputs to test with, as bytes [n, *shape].
-        mean: of the bytes.
-        std: of the bytes.
+    Inputs to train on and to test with, [n, *shape], are bytes with this mean and standard deviation.
     """
     known = dataset_of(cell)
     channels = test.shape[1] if known.learning() is CLASSIFICATION else 0
@@ -189,12 +183,8 @@ _PREPARED_WITH = 40  # inputs, of which a tenth is held out
 def prepare_small(cell: Cell, task: Task, folder: Path) -> None:
     """Let the method of a cell prepare, as it always does, on a few inputs and for one epoch.
 
-    The sizes of what it leaves are those of a whole preparation. What it has learnt is of no use.
-
-    Args:
-        cell: whose method it is.
-        task: with inputs that stand in for those of the cell.
-        folder: for what the method leaves.
+    The sizes of what it leaves in the folder are those of a whole preparation. What it has learnt is of no
+    use.
     """
     method = plugins.get("method", cell.method.use).load()
     data, labels = task.data, task.data.train_labels[:_PREPARED_WITH]

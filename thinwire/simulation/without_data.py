@@ -150,14 +150,9 @@ class CellWithoutData:
         )
 
     def at_paces(self, described: ClusterDescription, nodes: int, paces: Floats) -> Floats:
-        """The seconds of steps in which computing takes longer by these factors, one step for each.
+        """The seconds of steps in which computing takes longer by these factors: [steps].
 
         It is for schedules in which no step leaves a call under way.
-
-        Args:
-            described: the cluster.
-            nodes: of it.
-            paces: [steps], factors of the accelerator's seconds.
         """
         return self._simulate(described, nodes, paces).step_seconds
 
@@ -172,11 +167,7 @@ class CellWithoutData:
             schedule = self._schedules.on(nodes, self._per_node)
             members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
             of_role = [
-                program_of(
-                    [self._on_device(step, members) for step in steps],
-                    lambda computed: computed.seconds,
-                    length=length,
-                )
+                program_of([self._on_device(step, members) for step in steps], length)
                 for steps in schedule.steps
             ]
             self._known[nodes, length] = [of_role[role] for role in schedule.role_of]
