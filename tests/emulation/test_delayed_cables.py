@@ -125,14 +125,26 @@ def test_the_process_that_delays_ends_with_those_whose_network_it_is(delayable, 
         owner.join()
 
 
-@pytest.mark.parametrize("latency", [1e-4, 2.0])
-def test_a_latency_that_cannot_be_emulated_is_refused(latency):
+LATENCY = "links delay by 0.001 to 1 seconds or not at all; set link.latency_seconds, which is "
+
+
+@pytest.mark.parametrize(
+    ("cell", "link", "sentence"),
+    [
+        ({"nodes": 1}, {}, "its 8 workers are on one node and use no link; choose a cell with several nodes"),
+        ({"device": "gpu"}, {}, "emulated links join CPUs only; set device: cpu"),
+        ({}, {"full_duplex": False}, "emulated links have both directions at once; set full_duplex: true"),
+        ({}, {"latency_seconds": 1e-4}, f"emulated {LATENCY}0.0001, to one of these"),
+        ({}, {"latency_seconds": 2.0}, f"emulated {LATENCY}2, to one of these"),
+        ({}, {"shared_by_workers": False}, "an emulated node has one link; set shared_by_workers: true"),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused(cell, link, sentence):
     described = load_cluster("wan_200m_50ms")
-    link = described.link.model_copy(update={"latency_seconds": latency})
-    cell = next(cell for cell in cells("demo") if cell.nodes > 1)
+    described = described.model_copy(update={"link": described.link.model_copy(update=link)})
+    nodes = next(each for each in cells("demo") if each.nodes > 1 and each.workers == 8)
+    refused = replace(nodes, cluster=described, **cell)
     with pytest.raises(UserError) as raised:
-        require_emulable(replace(cell, cluster=described.model_copy(update={"link": link})))
-    assert str(raised.value) == (
-        f"{cell.path} cannot be emulated on wan_200m_50ms: emulated links delay by 0.001 to 1 seconds or not "
-        f"at all; set link.latency_seconds, which is {latency:g}, to one of these"
-    )
+        require_emulable(refused)
+    said = f"{refused.path} cannot be emulated on wan_200m_50ms: {sentence}"
+    assert str(raised.value).startswith(said)

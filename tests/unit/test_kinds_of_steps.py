@@ -106,37 +106,34 @@ def test_times_that_a_suite_does_not_ask_for_are_named(monkeypatch, tmp_path, ca
     assert simulated_file.path_of(tmp_path, words[0]).exists()
 
 
-@pytest.fixture
-def said(tmp_path, capsys):
-    """What a command says about its times, without the place of the data; and its methods."""
-
-    def call(suite, words):
-        arguments = ["simulate", suite, *words.split(), "--results", str(tmp_path)]
-        assert command.simulate_main(parser().parse_args(arguments)) == 0
-        methods = pd.read_csv(simulated_file.path_of(tmp_path, suite)).method
-        return capsys.readouterr().err.replace(f" in {tmp_path}", ""), set(methods)
-
-    return call
+EIGHT = "its first 8 of 228 steps are not like the whole run, because"
 
 
-def test_without_data_it_says_so_and_what_the_first_steps_do_not_show(said):
-    asked = "--only methods=ssgd_bf16,local_sgd,multi_step_delay"
-    text, methods = said("demo", f"--cluster ethernet_25g_4gpus --steps 8 {asked}")
-    first = "its first 8 of 228 steps are not like the whole run, because"
-    assert "digits is not prepared: random inputs take its place" in text
-    assert f"local_sgd: {first} it sends nothing in them.\n" in text
-    assert f"multi_step_delay: {first} its warm-up of 38 steps is as long as the run of 8.\n" in text
-    assert "ssgd_bf16" not in text
-    assert methods == {"ssgd_bf16", "local_sgd", "multi_step_delay"}
-
-
-def test_a_part_of_a_period_is_named(said):
-    text, _ = said("demo", "--cluster ethernet_10g --steps 24 --only methods=local_sgd")
-    assert "because it sends something in only 1 of them, and not in the last.\n" in text
-
-
-def test_after_whole_periods_nothing_is_said_and_a_suite_on_processes_may_leave_out_methods(said):
-    """`laptop_times` measures time with all methods side by side; simulating one of them measures nothing."""
-    text, methods = said("laptop_times", "--cluster ethernet_10g --steps 16 --only methods=local_sgd")
-    assert "not like the whole run" not in text
-    assert methods == {"local_sgd"}
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "demo --cluster ethernet_25g_4gpus --steps 8 --only methods=ssgd_bf16,local_sgd,multi_step_delay",
+            [
+                f"local_sgd: {EIGHT} it sends nothing in them.\n",
+                f"multi_step_delay: {EIGHT} its warm-up of 38 steps is as long as the run of 8.\n",
+            ],
+        ),
+        (
+            "demo --cluster ethernet_10g --steps 24 --only methods=local_sgd",
+            ["because it sends something in only 1 of them, and not in the last.\n"],
+        ),
+        # Whole periods. This suite measures all methods side by side; simulating one measures nothing.
+        ("laptop_times --cluster ethernet_10g --steps 16 --only methods=local_sgd", []),
+    ],
+)
+def test_without_data_it_says_so_and_what_the_first_steps_do_not_show(tmp_path, capsys, words, said):
+    arguments = parser().parse_args(["simulate", *words.split(), "--results", str(tmp_path)])
+    assert command.simulate_main(arguments) == 0
+    text = capsys.readouterr().err
+    assert "is not prepared in" in text
+    assert "random inputs take its place" in text
+    assert all(sentence in text for sentence in said)
+    assert text.count("not like the whole run") == len(said)
+    methods = pd.read_csv(simulated_file.path_of(tmp_path, arguments.suite)).method
+    assert set(methods) == set(words.rpartition("=")[2].split(","))

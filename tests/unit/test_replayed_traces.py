@@ -153,7 +153,6 @@ def test_what_cannot_be_replayed_is_one_sentence():
 STEPS = 12
 METHODS = {
     "ssgd": ("ssgd", {}),
-    "top_k": ("top_k", {}),
     "ps_sgd": ("ps_sgd", {}),
     "local_sgd": ("local_sgd", {"period": 3}),
     "daso": ("daso", {}),
