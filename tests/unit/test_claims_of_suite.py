@@ -223,7 +223,13 @@ def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
 
 
 @pytest.fixture
-def results(tmp_path):
+def two_suites(monkeypatch):
+    """Only these are there, because reading all takes seconds."""
+    monkeypatch.setattr(table.suites, "suite_names", lambda: ["claims/hylo", "claims/mp2_digits"])
+
+
+@pytest.fixture
+def results(tmp_path, two_suites):
     """Collected runs of MP2's small suite."""
     about = {"suite": "claims/mp2_digits", "model": "lenet", "nodes": 1, "classes": 10}
     most = {"wire_received_bytes": 0, "wire_sent_max_bytes": 0, "wire_received_max_bytes": 0}
@@ -262,6 +268,7 @@ def test_without_any_results_every_claim_is_there(tmp_path):
     assert made.says.str.len().min() > 20
 
 
+@pytest.mark.usefixtures("two_suites")
 def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path, monkeypatch):
     made, _ = table.table(tmp_path)
     (said,) = made[made.id == "003-c"].says
