@@ -4,12 +4,12 @@ import atexit
 import multiprocessing
 import os
 import pickle
-import tempfile
+import socket
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from thinwire.base.placement import Cluster, Placement, SharedFile
+from thinwire.base.placement import Address, Cluster, Placement
 from thinwire.train.cell_task import deterministic
 from thinwire.transport import rendezvous
 from thinwire.transport.agreement import first_difference
@@ -93,18 +93,17 @@ def _launch(
     processes: list[Any] = []
     outcomes: list[list[Any] | Failed] = []
     sound = False
-    # Kept until the processes have ended, which look there for each group that they open.
-    folder = tempfile.TemporaryDirectory()
     try:
-        for rank in range(workers):
-            here, there = CONTEXT.Pipe()
-            pipes.append(here)
-            given = (rank, workers, f"{folder.name}/meeting", there, moves, functions, args)
-            processes.append(CONTEXT.Process(target=_rank, args=given))
-            processes[-1].start()
-            there.close()
-        if isinstance(met := _outcome(pipes, moves, MEETING), Failed):
-            raise met
+        with reserved_port() as port:
+            for rank in range(workers):
+                here, there = CONTEXT.Pipe()
+                pipes.append(here)
+                given = (rank, workers, port, there, moves, functions, args)
+                processes.append(CONTEXT.Process(target=_rank, args=given))
+                processes[-1].start()
+                there.close()
+            if isinstance(met := _outcome(pipes, moves, MEETING), Failed):
+                raise met
         while len(outcomes) < len(functions):
             outcomes.append(_outcome(pipes, moves, patience))
             if isinstance(outcomes[-1], Failed):
@@ -116,8 +115,16 @@ def _launch(
             if not sound:
                 process.kill()
             process.join()
-        folder.cleanup()
     return outcomes
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port on which one process may listen, and which the system gives to no other process."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
@@ -227,7 +234,7 @@ def _set_torch() -> None:
 def _rank(
     rank: int,
     workers: int,
-    file: str,
+    port: int,
     pipe: Connection,
     moves: Any,
     functions: Sequence[Callable[..., Any]],
@@ -256,7 +263,8 @@ def _rank(
 
     threading.Thread(target=answer, daemon=True).start()
     try:
-        placement = Placement(rank, workers, rank, "here", "test", SharedFile(file, "lo"))
+        # Not in a file, as forks of a run do: torch looks into a file for news only every 10 ms.
+        placement = Placement(rank, workers, rank, "here", "test", Address("127.0.0.1", port, "tests"))
         rendezvous.join(placement, MEETING)
         say(True, None)
         for function in functions:

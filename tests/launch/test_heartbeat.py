@@ -8,8 +8,7 @@ from thinwire.base.placement import Address, Placement
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.launch import postmortem, rank
-from thinwire.launch.beats import Beat, SharedBeats
-from thinwire.launch.heartbeat import HangDetector
+from thinwire.launch.heartbeat import Beat, HangDetector, SharedBeats
 from thinwire.launch.postmortem import How
 from thinwire.transport.rendezvous import Refused
 

@@ -54,64 +54,77 @@ PATIENCE = 15
 # The fault -> how the run ends, what its record says, and how many ranks leave their stacks.
 FAULTS = {
     "SIGKILL": ("failed", r"rank 2 on \S+ was killed by SIGKILL\b.* while it computes", 3 * 3),
-    "SIGSEGV": ("done", None, 3),
-    "hangs": (
-        "failed",
-        rf"nothing has moved for {PATIENCE} s: rank 2 on \S+ computes, and the others wait",
-        4,
-    ),
+    "SIGSEGV": ("done", "^none$", 3),
     "other kind": (
         "failed",
         r"the workers do not agree on run.world: by rank they made .* calls, .*thinwire check --processes",
         0,
     ),
 }
+HANG = rf"nothing has moved for {PATIENCE} s: rank 2 on \S+ computes, and the others wait"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     copy = Project(tmp_path_factory.mktemp("project"))
     copy.write("methods/faulty.py", FAULTY)
-    ways = (*FAULTS, "aborts at exit")
-    methods = {how: f"\n  {name(how)}: {{use: faulty, options: {{how: {how}}}}}" for how in ways}
-    sizes, transport = "[4, {workers: 4, nodes: 2}]", "transport: processes\n"
-    copy.suite("faulty", "\n  ssgd:" + "".join(methods.values()), 1, sizes, transport)
-    more = f"{transport}hang_seconds: {PATIENCE}\n"
-    copy.suite("impatient", "\n  ssgd:" + methods["hangs"], 1, sizes, more)
+    # On two nodes gloo carries the means.
+    suite(copy, "faulty", FAULTS, "[{workers: 4, nodes: 2}]")
+    suite(copy, "slow", ("hangs", "aborts at exit"), "[4]", f"hang_seconds: {PATIENCE}\n")
     assert copy.python("thinwire", "data", "digits").returncode == 0
     return copy
 
 
-def name(how):
+def suite(project, name, ways, sizes, more=""):
+    methods = [f"{folder(how)}: {{use: faulty, options: {{how: {how}}}}}" for how in ways]
+    transport = "transport: processes\n"
+    project.suite(name, f"{{ssgd: , {', '.join(methods)}}}", 1, sizes, transport + more)
+
+
+def folder(how):
     return how.replace(" ", "_")
 
 
 def record(project, suite, cell):
-    folder = project.folder / "results/runs" / suite / cell
-    return json.loads((folder / "run.json").read_text()), (folder / "log.txt").read_text()
+    """The record of a cell, and its log."""
+    path = project.folder / "results/runs" / suite / cell
+    return json.loads((path / "run.json").read_text()), (path / "log.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param(how, marks=[pytest.mark.slow] if how == "hangs" else []) for how in FAULTS]
-)
-def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
+@pytest.fixture(scope="module")
+def block(project: Project) -> str:
+    """What is said of a block in which a rank of each run has a fault."""
+    answer = succeeded(project.python("thinwire", "train", "faulty", "digits/cnn/w4n2/seed0"))
+    assert project.processes() == []
+    return answer.stdout
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, block, how):
     status, expected, stacks = FAULTS[how]
-    # On two nodes gloo carries the means.
-    cell = f"digits/cnn/{name(how)}/w4n2/seed0"
-    suite = "impatient" if how == "hangs" else "faulty"
-    answer = project.python("thinwire", "run", suite, cell)
-    made, log = record(project, suite, cell)
+    cell = f"digits/cnn/{folder(how)}/w4n2/seed0"
+    made, log = record(project, "faulty", cell)
     assert (made["status"], made["kind"]) == (status, "measured")
-    assert answer.returncode == (0 if status == "done" else 1), answer.stderr
-    if expected is None:
-        assert made["reason"] is None
-    else:
-        assert re.search(expected, made["reason"]), made["reason"]
-        assert made["reason"] in answer.stdout
+    reason = made["reason"]
+    assert re.search(expected, reason or "none"), reason
+    about = f": {re.escape(reason)}; log: " if reason else "$"
+    assert re.search(f"^{cell}: {status} after \\d+ s{about}", block, re.MULTILINE), block
     if how.startswith("SIG"):
-        assert re.search(rf"rank 2 on \S+ was killed by {how}.*: attempt 2 of 3", answer.stdout)
+        said = (project.folder / "results/logs/train/faulty" / f"{cell}.txt").read_text()
+        assert re.search(rf"rank 2 on \S+ was killed by {how}.*: attempt 2 of 3", said)
     assert log.count("stacks of rank") == stacks
     assert ("Fatal Python error: Segmentation fault" in log) == (how == "SIGSEGV")
+
+
+@pytest.mark.slow
+def test_a_rank_that_hangs_is_named(project):
+    cell = "digits/cnn/hangs/w4/seed0"
+    answer = project.python("thinwire", "run", "slow", cell)
+    made, log = record(project, "slow", cell)
+    assert (answer.returncode, made["status"]) == (1, "failed"), answer.stderr
+    assert re.search(HANG, made["reason"]), made["reason"]
+    assert made["reason"] in answer.stdout
+    assert log.count("stacks of rank") == 4
     assert project.processes() == []
 
 
@@ -120,8 +133,8 @@ def test_torchrun_starts_the_ranks_too(project):
     # The clean-up of the interpreter would abort; it is left out.
     cell = "digits/cnn/aborts_at_exit/w4/seed0"
     command = ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m", "thinwire"]
-    succeeded(project.python(*command, "run", "faulty", cell))
-    made, _ = record(project, "faulty", cell)
+    succeeded(project.python(*command, "run", "slow", cell))
+    made, _ = record(project, "slow", cell)
     assert made["kind"] == "measured"
 
 

@@ -5,11 +5,11 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.processes import reserved_port
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Placement, SharedFile
 from thinwire.transport import addresses
@@ -17,15 +17,6 @@ from thinwire.transport.rendezvous import Refused, join, store_of
 
 # Ranks that come meet within this time; those that wait in vain have less.
 PATIENCE = 60.0
-
-
-@contextmanager
-def reserved_port():
-    """A port on which one process may listen, and which the system gives to no other process."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
 
 
 def at(port, rank=0, host="127.0.0.1", launch="srun 7.0.1"):

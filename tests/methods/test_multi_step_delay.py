@@ -14,7 +14,7 @@ from methods.multi_step_delay.sub_tensors import send
 from tests import small
 from thinwire.records import checkpoint
 from thinwire.transport.call import Call, Pending
-from thinwire.transport.in_turn import InTurn
+from thinwire.transport.gloo import InTurn
 
 NAME = "multi_step_delay"
 FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}

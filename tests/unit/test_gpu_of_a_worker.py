@@ -1,6 +1,5 @@
 """Each process uses its worker's own GPU, which is warm when the clocks run; how these and torch are set."""
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,15 @@ import torch
 import torch.distributed as dist
 
 import thinwire
-from tests import commands, small
+from tests import processes, small
 from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Cluster, SharedFile
 from thinwire.config.expand import cells
+from thinwire.records.provenance import provenance
 from thinwire.train import run_setup, worker
 from thinwire.train import trainer as trainer_module
-from thinwire.train.cell_task import device_of, require_precision
+from thinwire.train.cell_task import deterministic, device_of, require_precision
 from thinwire.train.clock import Clock, StreamClock, clock_on
 from thinwire.train.passes import Passes
 from thinwire.train.trainer import warm_up
@@ -284,29 +284,25 @@ def test_a_run_never_waits_for_the_whole_gpu_so_calls_fly_across_steps(gpu):
     assert run.curve[-1]["train_seconds"] == 10
 
 
-SETTINGS = """
-import json, torch
-from thinwire.records.provenance import provenance
-from thinwire.train.cell_task import deterministic
-
-torch.cuda.get_device_name = lambda device: "a GPU"
-torch.cuda.nccl.version = lambda: (2, 28, 9)
-cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-for name, precision in (("cuda:0", "tf32"), ("cuda:0", "bf16"), ("cuda:0", "fp32"), ("cpu", "fp32")):
-    device = torch.device(name)
-    deterministic(device, precision)
-    found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
-    hardware = provenance(device, {})["hardware"]
-    recorded = [hardware["tf32_in_convolutions"], hardware["tf32_in_matrix_products"]]
-    print(json.dumps([found, recorded, torch.utils.deterministic.fill_uninitialized_memory]))
-"""
+def settings():
+    """By device and precision: how torch rounds, what the record says of it, and whether memory is filled."""
+    torch.cuda.get_device_name = lambda device: "a GPU"
+    torch.cuda.nccl.version = lambda: (2, 28, 9)
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    found = []
+    for name, precision in (("cuda:0", "tf32"), ("cuda:0", "bf16"), ("cuda:0", "fp32"), ("cpu", "fp32")):
+        device = torch.device(name)
+        deterministic(device, precision)
+        rounds = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
+        hardware = provenance(device, {})["hardware"]
+        recorded = [hardware["tf32_in_convolutions"], hardware["tf32_in_matrix_products"]]
+        found.append((rounds, recorded, torch.utils.deterministic.fill_uninitialized_memory))
+    return found
 
 
 def test_only_a_recipe_with_tf32_rounds_to_it_on_a_gpu_and_the_record_says_so():
     """The settings are made in a process of their own, because they last."""
-    answer = commands.python("-W", "error", "-c", SETTINGS)
-    assert answer.returncode == 0, answer.stderr
-    found, recorded, fills = zip(*map(json.loads, answer.stdout.splitlines()))
+    found, recorded, fills = zip(*processes.apart(settings))
     assert found[:3] == ([True, True, False], [False, False, False], [False, False, False])
     assert recorded == ([True, True], [False, False], [False, False], [None, None])
     assert not any(fills), "runs do not fill the memory of new tensors"

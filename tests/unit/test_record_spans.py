@@ -40,6 +40,7 @@ def trained(method, record=lambda run: [], steps=None):
 
 @cache
 def traced(method, steps=None):
+    """A run and its recorders, which several tests read."""
     run, recorders = trained(method, record_spans, steps)
     for recorder in recorders:
         recorder.cut("")

@@ -23,7 +23,7 @@ from thinwire.trace.recorder import (
     recording,
 )
 from thinwire.transport.call import Call, Server
-from thinwire.transport.gloo import FIRST_TAG_OF_MESSAGES, PointToPoint
+from thinwire.transport.messages import FIRST_TAG_OF_MESSAGES, PointToPoint
 
 
 def kinds(recorder):

@@ -15,8 +15,8 @@ from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import links, nccl, wire_format
 from thinwire.transport.call import Call, Group, Together
+from thinwire.transport.mean import PartMean
 from thinwire.transport.nccl import OnDeviceGroup, SideStream
-from thinwire.transport.reduce_scatter import PartMean
 
 
 class Issuing(Executor):

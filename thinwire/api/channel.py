@@ -35,7 +35,7 @@ from thinwire.traffic.payload import Payload
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.transport.call import Call, Group, Pending, Server, Together, serving
 from thinwire.transport.interface import Transport
-from thinwire.transport.reduce_scatter import PartMean, Reduced
+from thinwire.transport.mean import PartMean, Reduced
 
 
 def hosting_rank(key: int | str, size: int) -> int:

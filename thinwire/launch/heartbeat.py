@@ -7,22 +7,23 @@ stacks of its threads to the log, and ends.
 """
 
 import faulthandler
+import json
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Never
+from typing import NamedTuple, Never
 
 from thinwire.base.files import writing
 from thinwire.base.nvidia_smi import ASKING
 from thinwire.base.placement import Address, Placement
-from thinwire.launch.beats import Beat, SharedBeats, StoredBeats
 from thinwire.launch.postmortem import How, RankStatus
-from thinwire.transport.rendezvous import ConnectionLost
+from thinwire.transport.rendezvous import ConnectionLost, store_of, within
 
 # How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes
 # to import it. If `hang_seconds` of the suite is less, it holds here too.
@@ -44,31 +45,96 @@ _OF_THE_MACHINE = {
     ASKING: "whether nvidia-smi answers",
 }
 
+_ALARM = "alarm"  # a key of the store
 End = tuple[How, str]
 
 
+class Beat(NamedTuple):
+    """The heartbeat of a rank."""
+
+    rank: int
+    node: str
+    number: int = 0  # rises with every beat, as long as the process lives
+    moves: int = 0  # rises with every action of its worker
+    doing: str = ""
+
+
+class SharedBeats:
+    """The heartbeats of ranks of one machine, in their statuses; every rank checks them."""
+
+    def __init__(self, own: int, statuses: Sequence[RankStatus]) -> None:
+        self._own, self._statuses = own, statuses
+
+    def send(self, beat: Beat) -> None:
+        self._statuses[self._own].beat(beat.number, beat.moves)
+
+    def last(self) -> list[Beat]:
+        """The last beat of every rank; number 0 for a rank that has sent none."""
+        reports = [status.read(rank) for rank, status in enumerate(self._statuses)]
+        return [
+            Beat(rank, about.node, *status.last_beat(), about.doing)
+            for rank, (status, about) in enumerate(zip(self._statuses, reports))
+        ]
+
+    def raise_alarm(self) -> None:
+        self._statuses[self._own].raise_alarm()
+
+    def alarm(self) -> bool:
+        """Has a rank, or the parent of all, raised the alarm?"""
+        return any(status.has_raised_alarm() for status in self._statuses)
+
+
+class StoredBeats:
+    """The heartbeats of ranks that meet in a store of torch; rank 0 checks them.
+
+    All methods raise RuntimeErrors if rank 0 is gone, and TimeoutErrors if it does not answer in time.
+    """
+
+    def __init__(self, placement: Placement, address: Address, timeout_seconds: float) -> None:
+        self._workers, self._seconds = placement.workers, timeout_seconds
+        # A connection of its own, because a request that waits holds up all later ones.
+        self._store = store_of(placement, address, timeout_seconds)
+
+    def send(self, beat: Beat) -> None:
+        within(self._seconds, lambda: self._store.set(_key(beat.rank), json.dumps(beat)))
+
+    def last(self) -> list[Beat]:
+        """The last beat of every rank; number 0 for a rank that has sent none."""
+        return within(self._seconds, lambda: [self._last_of(rank) for rank in range(self._workers)])
+
+    def _last_of(self, rank: int) -> Beat:
+        if not self._store.check([_key(rank)]):
+            return Beat(rank, "its node", doing="begins")
+        return Beat(*json.loads(self._store.get(_key(rank))))
+
+    def raise_alarm(self) -> None:
+        within(self._seconds, lambda: self._store.set(_ALARM, ""))
+
+    def alarm(self) -> bool:
+        """Has a rank raised the alarm?"""
+        return within(self._seconds, lambda: self._store.check([_ALARM]))
+
+
+def _key(rank: int) -> str:
+    return f"beat/{rank}"
+
+
+@dataclass
 class HangDetector:
     """Remembers when each rank last sent a new beat, and when any worker last made progress."""
 
-    def __init__(self, silent_seconds: float, hang_seconds: float, paused_seconds: float) -> None:
-        """Set the limits.
-
-        Args:
-            silent_seconds: a rank is lost if it sends no new beat for so long.
-            hang_seconds: the run hangs if no worker makes progress for so long.
-            paused_seconds: if `check` was not called for so long, this process was stopped itself.
-        """
-        self._silent_seconds, self._hang_seconds = silent_seconds, hang_seconds
-        self._paused_seconds = paused_seconds
-        self._checked_at = 0.0
-        # For each rank, the number of its last new beat, and when it arrived.
-        self._last_beats: dict[int, tuple[int, float]] = {}
-        # The moves of all ranks when one of them last changed, and when that was.
-        self._last_moves: tuple[list[int], float] = ([], 0.0)
+    silent_seconds: float  # a rank is lost if it sends no new beat for so long
+    hang_seconds: float  # the run hangs if no worker makes progress for so long
+    paused_seconds: float  # if `check` was not called for so long, this process was stopped itself
+    _checked_at: float = 0.0
+    # For each rank, the number of its last new beat, and when it arrived.
+    _last_beats: dict[int, tuple[int, float]] = field(default_factory=dict)
+    # The moves of all ranks when one of them last changed, and when that was.
+    _last_moves: tuple[list[int], float] = ([], 0.0)
 
     def check(self, beats: Sequence[Beat], now: float) -> End | None:
         """How the run must be ended, and the sentence about it; None if it goes on."""
-        paused = now - self._checked_at > self._paused_seconds
+        paused = now - self._checked_at > self.paused_seconds
         self._checked_at = now
         if paused:
             # The other ranks may have been stopped as well, so all waiting times begin anew.
@@ -80,12 +146,12 @@ class HangDetector:
         moves = [beat.moves for beat in beats]
         if moves != self._last_moves[0]:
             self._last_moves = (moves, now)
-        silent = [beat for beat in beats if now - self._last_beats[beat.rank][1] > self._silent_seconds]
+        silent = [beat for beat in beats if now - self._last_beats[beat.rank][1] > self.silent_seconds]
         if silent:
             names = ", ".join(f"rank {beat.rank} on {beat.node}" for beat in silent)
-            return How.SILENT, f"{names} has not been heard of for {self._silent_seconds:.0f} s"
-        if beats and now - self._last_moves[1] > self._hang_seconds:
-            return _hang(beats, self._hang_seconds)
+            return How.SILENT, f"{names} has not been heard of for {self.silent_seconds:.0f} s"
+        if beats and now - self._last_moves[1] > self.hang_seconds:
+            return _hang(beats, self.hang_seconds)
         return None
 
 
@@ -114,10 +180,10 @@ class Heartbeat:
     def __init__(
         self, placement: Placement, statuses: Sequence[RankStatus], log: Path, hang_seconds: float
     ) -> None:
-        """Start the thread.
+        """Start the thread of a rank that has joined the others.
 
         Args:
-            placement: of this rank; it has joined the others.
+            placement: of this rank.
             statuses: of all ranks.
             log: takes the stacks.
             hang_seconds: the run is ended if no worker makes progress for so long.
@@ -158,7 +224,6 @@ class Heartbeat:
         self.doing(name)
 
     def report(self, how: How, what: str = "") -> None:
-        """Record how this rank ends, and more about it."""
         self._status.ends(how, what)
 
     def leave(self, leave_group: Callable[[], None]) -> None:
@@ -224,6 +289,6 @@ class Heartbeat:
         self._beats.send(own)
         if self._beats.alarm():
             return How.FOLLOWED, "another rank has ended"
-        if own.rank == 0 or self._beats.all_check:
+        if own.rank == 0 or isinstance(self._beats, SharedBeats):
             return self._hang_detector.check(self._beats.last(), time.monotonic())
         return None

@@ -1,6 +1,4 @@
-"""The processes of a run, or of a preparation, on one machine.
-
-Starts the processes of a run on this machine, as forks of this process.
+"""Starts the processes of a run, or of a preparation, on this machine, as forks of this process.
 
 This process imports what they need, so that a fork takes milliseconds. It does not compute. It waits,
 forwards signals, and ends ranks that stay behind when others have left. Its forks are killed when it ends.
@@ -110,9 +108,7 @@ def ranks(
     """
     statuses = postmortem.in_memory([placement.node for placement in placements])
     works = [lambda here=placement: work(here, statuses) for placement in placements]
-    alive: dict[int, int] = {}
-
-    asked = _supervise(works, alive, lambda: _wait(alive, statuses, published))
+    asked = _supervise(works, statuses, published)
     return AttemptEnd(postmortem.reports(statuses), asked)
 
 
@@ -123,8 +119,7 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
         work: is done in the fork; an exception in it is how the fork ends.
         published: says whether the work has published its result.
     """
-    (status,) = postmortem.in_memory([""])
-    killed_before = killed_for_memory()
+    (status,) = statuses = postmortem.in_memory([""])
 
     def reporting() -> int:
         status.phase("", RUNNING)
@@ -139,30 +134,21 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
             status.ends(How.TROUBLE, trouble(error))
         return 0
 
-    alive: dict[int, int] = {}
-
-    def wait() -> None:
-        (pid,) = alive
-        _, code = os.waitpid(pid, 0)
-        if not status.has_ended() and not published():
-            status.ends(*end_of(os.waitstatus_to_exitcode(code), killed_before))
-
-    asked = _supervise([reporting], alive, wait)
+    asked = _supervise([reporting], statuses, published)
     return AttemptEnd([status.read(None)] if status.has_ended() else [], asked)
 
 
-def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: Callable[[], None]) -> int:
+def _supervise(
+    works: Sequence[Callable[[], int]], statuses: Sequence[RankStatus], published: Callable[[], bool]
+) -> int:
     """Fork a process for each function in `works`, and wait for them.
-
-    Args:
-        works: the functions.
-        alive: is filled with the index of each function, by process id.
-        wait: waits for the processes, and takes those that have ended out of `alive`.
 
     Returns:
         The signal that asked this process to stop, or 0.
     """
     asked = 0
+    alive: dict[int, int] = {}  # the index of each function, by process id
+    killed_before = killed_for_memory()
 
     def forward_signal(number: int) -> None:
         nonlocal asked
@@ -175,13 +161,15 @@ def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: 
         with stops_held_back():
             for number, work in enumerate(works):
                 alive[fork(work)] = number
-        wait()
+        _wait(alive, statuses, published, killed_before)
     return asked
 
 
-def _wait(alive: dict[int, int], statuses: Sequence[RankStatus], published: Callable[[], bool]) -> None:
-    """Wait for all ranks; report those that ended without a report, and end the others soon after."""
-    deadline, killed, killed_before = None, False, killed_for_memory()
+def _wait(
+    alive: dict[int, int], statuses: Sequence[RankStatus], published: Callable[[], bool], killed_before: int
+) -> None:
+    """Wait for all processes; report those that end without a report, and end the others soon after."""
+    deadline, killed = None, False
     while alive:
         ended = _ended(alive)
         for place, code in ended:

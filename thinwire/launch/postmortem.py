@@ -14,15 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from thinwire.base.files import writing
-from thinwire.config.cell import Cell
-from thinwire.config.sources import sources
-from thinwire.records import record
-from thinwire.records.provenance import now
-from thinwire.records.record import Record, Status
-from thinwire.train.result_files import partial_folder, record_folder
 
 # The phase in which plug-ins run. Before it the ranks join each other and open their channels.
 RUNNING = "runs"
@@ -238,24 +232,3 @@ def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
 
 def _aborted(end: ExitReport) -> bool:
     return end.how is How.DIED and end.what.startswith(_ABORTS)
-
-
-def publish_failure(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> Record:
-    """Publish how a run ended whose processes could not do so; with `hold` its record stays unpublished."""
-    partial = partial_folder(results, cell)
-    made = Record(
-        kind=cell.kind,
-        status=cast(Status, status),
-        reason=reason,
-        cell=cell.identity(),
-        fingerprint=cell.fingerprint,
-        method_options=cell.method.options,
-        model_options=cell.model.options,
-        provenance={"ended": now(), "sources_sha256": sources(cell)},
-    )
-    with writing(partial):
-        partial.mkdir(parents=True, exist_ok=True)
-    record.write_aside(partial, made, [], [])
-    if not hold:
-        record.put_in_place(partial, record_folder(results, cell))
-    return made

@@ -8,17 +8,19 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from thinwire.base import digests
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.files import stamp, writing
 from thinwire.config.cell import Cell
+from thinwire.config.sources import sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.launch.postmortem import RUNNING, Diagnosis, ExitReport, How, diagnose, publish_failure
+from thinwire.launch.postmortem import RUNNING, Diagnosis, ExitReport, How, diagnose
 from thinwire.records import record
 from thinwire.records.invariants import require_invariants
-from thinwire.records.record import Record
+from thinwire.records.provenance import now
+from thinwire.records.record import Record, Status
 from thinwire.train.result_files import data_folder, partial_folder, record_folder, resume_command
 from thinwire.train.reuse import is_there, record_of
 
@@ -90,7 +92,7 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
             raise ResourceError(
                 f"{cell.path} lost processes in {ATTEMPTS} attempts, {why}: {diagnosis.reason}"
             )
-        publish_failure(cell, results, diagnosis.status, diagnosis.reason, hold)
+        _publish_failure(cell, results, diagnosis.status, diagnosis.reason, hold)
         log(f"{diagnosis.status}: {diagnosis.reason}\n{target}")
         return 1
     raise AssertionError("the last attempt returns or raises")
@@ -157,3 +159,23 @@ def _collect_record(cell: Cell, results: Path, published: bool, hold: bool) -> R
     written = record_of(partial, cell)
     record.put_in_place(partial, target)
     return written
+
+
+def _publish_failure(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> None:
+    """Publish how a run ended whose processes could not do so; with `hold` its record stays unpublished."""
+    partial = partial_folder(results, cell)
+    made = Record(
+        kind=cell.kind,
+        status=cast(Status, status),
+        reason=reason,
+        cell=cell.identity(),
+        fingerprint=cell.fingerprint,
+        method_options=cell.method.options,
+        model_options=cell.model.options,
+        provenance={"ended": now(), "sources_sha256": sources(cell)},
+    )
+    with writing(partial):
+        partial.mkdir(parents=True, exist_ok=True)
+    record.write_aside(partial, made, [], [])
+    if not hold:
+        record.put_in_place(partial, record_folder(results, cell))

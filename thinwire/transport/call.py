@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
+def channel_key(name: str, members: Sequence[int]) -> str:
+    """Tells a channel from all others, such as the `node` of one node from that of another."""
+    return f"{name}/{members[0]}"
+
+
 class Group:
     """One worker as a member of a group. A *rank* is a member's place in the group."""
 
@@ -53,7 +58,7 @@ class Group:
         self.nodes = nodes
         self.size = len(members)
         self.rank = members.index(worker)
-        self.key = (name, members[0])
+        self.key = channel_key(name, members)
         self.calls = 0  # how many collective calls this member has made
         self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
         self.recorder: Recorder | None = None  # of that member, if it is traced

@@ -1,10 +1,4 @@
-"""The device of a process, its backend, and how its communicators are opened.
-
-Settings of NCCL.
-
-The same run gives the same bits. Calls of two channels cannot block each other. thinwire alone ends a run
-that hangs.
-"""
+"""The device of a process and its backend; how NCCL is set, and when it opens its communicators."""
 
 import os
 from collections.abc import Iterable
@@ -90,10 +84,6 @@ def open_nccl_communicators(groups: Iterable[dist.ProcessGroup], device: torch.d
     The sum opens the ring, and the exchange the direct links that parameter servers use. Without this,
     seconds of NCCL's start would be part of the first steps. All members must do so at the same time, with
     their groups in the same order.
-
-    Args:
-        groups: of which this process is a member.
-        device: the GPU of this worker.
 
     Raises:
         ConnectionLost: another process has ended.

@@ -1,4 +1,4 @@
-"""The end of a channel in one process, and which verbs it uses: shared memory, gloo or NCCL."""
+"""The end of a channel in one process, and which verbs it uses: in shared memory, over gloo or over NCCL."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +17,8 @@ from thinwire.transport import inprocess, metering, wire_format
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.call import Call, Finish, Group, Pending
 from thinwire.transport.device import make_current
-from thinwire.transport.gloo import FIRST_TAG_OF_MESSAGES, Distributed, PointToPoint
+from thinwire.transport.gloo import Distributed
+from thinwire.transport.messages import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.nccl import OnDeviceGroup, SideStream
 from thinwire.transport.rendezvous import translated_errors
@@ -28,15 +29,12 @@ T = TypeVar("T")
 
 
 class InSharedMemory:
-    """The verbs of a channel whose members share a host; one thread carries out its calls in order."""
+    """The verbs of a channel whose members share a host."""
 
     def __init__(self, memory: SharedMemory, in_order: ThreadPoolExecutor) -> None:
         self._memory = memory
         self._in_order = in_order  # one thread, so that calls are carried out in order
-
-    def close(self) -> None:
-        """Release the shared memory."""
-        self._memory.close()
+        self.close = memory.close
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
@@ -71,23 +69,19 @@ class InSharedMemory:
         return finish
 
     def push_pull(self, group: Group, call: Call, number: int) -> Finish:
-        wait = self._submit(
-            group,
-            call,
-            number,
-            lambda: self._memory.push_pull(call.payload, call.ragged, call.partner, call.serve),
-        )
+        def exchange() -> tuple[dict[str, list[int]], Payload]:
+            return self._memory.push_pull(call.payload, call.ragged, call.partner, call.serve)
+
+        wait = self._submit(group, call, number, exchange)
 
         def finish() -> Payload:
             pushed, answer = wait()
-            metering.push(group, pushed, call.partner)
-            metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            metering.push_pull(group, pushed, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return finish
 
     def _submit(self, group: Group, call: Call, number: int, exchange: Callable[[], T]) -> Callable[[], T]:
-        """Let the thread run `exchange` after all earlier calls; return a function that waits for it."""
         # Without the payload, whose sizes are compared later, when they have arrived.
         description = f"call {number + 1} on run.{group.name}, {call.describe(in_full=False)}"
         if call.tensors:
@@ -98,36 +92,6 @@ class InSharedMemory:
             return exchange()
 
         return self._in_order.submit(metering.timed(call, carry_out)).result
-
-
-Verbs = Distributed | InSharedMemory | OnDeviceGroup
-
-
-def choose_verbs(
-    group: dist.ProcessGroup,
-    device: torch.device,
-    open_memory: Callable[[], SharedMemory] | None,
-    issuing: Executor | None,
-    waiting: ThreadPoolExecutor,
-    in_order: ThreadPoolExecutor,
-    holding: ThreadPoolExecutor,
-) -> Verbs:
-    """Return the verbs of a channel whose members run in several processes.
-
-    Args:
-        group: the process group of the members.
-        device: of this worker's tensors.
-        open_memory: opens the memory that the members share; None if they share none.
-        issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
-        waiting: threads that wait for messages.
-        in_order: one thread, which carries out calls one after the other.
-        holding: one thread, which holds back calls until others have ended.
-    """
-    if issuing is not None:
-        return OnDeviceGroup(group, device, SideStream(device, issuing))
-    if open_memory is not None:
-        return InSharedMemory(open_memory(), in_order)
-    return Distributed(group, device, wire_format.Pool(), waiting, in_order, holding)
 
 
 # The largest number of threads of a channel that wait for messages at the same time.
@@ -175,12 +139,14 @@ class Endpoint:
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
         self._holding = ThreadPoolExecutor(1, initializer=begin)
         on_one_host = len({cluster.node_of(member) for member in members}) == 1
-        open_memory = None
-        if shared is not None and on_one_host:
-            open_memory = partial(SharedMemory, self._place, self._size, self._exchange, shared)
-        self._verbs = choose_verbs(
-            group, device, open_memory, issuing, self._waiting, self._in_order, self._holding
-        )
+        self._verbs: OnDeviceGroup | InSharedMemory | Distributed
+        if issuing is not None:
+            self._verbs = OnDeviceGroup(group, device, SideStream(device, issuing))
+        elif shared is not None and on_one_host:
+            memory = SharedMemory(self._place, self._size, self._exchange, shared)
+            self._verbs = InSharedMemory(memory, self._in_order)
+        else:
+            self._verbs = Distributed(group, device, self._waiting, self._in_order, self._holding)
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
         """Gather equally many numbers from every member; return them by rank."""
@@ -195,15 +161,8 @@ class Endpoint:
         if self._size == 1:
             inprocess.complete([pending])
             return None
-        group, call = pending.group, pending.call
-        match call.verb:
-            case "mean":
-                return self._verbs.mean(group, call, number)
-            case "gather":
-                return self._verbs.gather(group, call, number)
-            case "broadcast":
-                return self._verbs.broadcast(group, call, number)
-        return self._verbs.push_pull(group, call, number)
+        verb: Callable[[Group, Call, int], Finish] = getattr(self._verbs, pending.call.verb)
+        return verb(pending.group, pending.call, number)
 
     def send(self, group: Group, call: Call) -> None:
         """Send a message without waiting for its receiver."""

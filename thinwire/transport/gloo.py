@@ -1,20 +1,12 @@
-"""Collectives and messages over torch.distributed in the memory of the host.
+"""The verbs of a channel whose members sit on several hosts, over torch.distributed.
 
-Each verb of `Distributed` starts its communication at once.
-
-Tags identify the messages of `PointToPoint`, so a receiver may ask for them in any order. Payloads go through
-the memory of the host, even if they come from a GPU. The reason is that NCCL has no tags
-(pytorch/pytorch#125079). There, a send may block all later work until its receiver asks for it, so workers
-that all send first would wait for ever (NVIDIA/nccl#479).
+`torch.distributed` matches the calls of several processes by their order. So if one call is held back until
+others have ended, all later ones wait behind it, in a thread of their own.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from queue import Queue
-from threading import Thread
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -23,113 +15,43 @@ from torch import Tensor
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import metering, wire_format
 from thinwire.transport.call import Call, Finish, Group
-from thinwire.transport.in_turn import InTurn
 from thinwire.transport.mean import flat_share, write_mean
-from thinwire.transport.metering import bytes_of_each
+from thinwire.transport.messages import FIRST_TAG_OF_CALLS, PointToPoint
+from thinwire.transport.metering import bytes_of_each, bytes_of_equal
 from thinwire.transport.rendezvous import translated_errors
 
-# Tags of torch.distributed have 31 bits. A message needs two tags: one for its header and one for its body.
-_TAGS = 2**30
-# Two objects use one process group, so they need separate tags. One numbers its messages by calls, the other
-# one counts them.
-FIRST_TAG_OF_CALLS, FIRST_TAG_OF_MESSAGES = 0, _TAGS
+Works = list[dist.Work]
 
 
-class Received(NamedTuple):
-    """A payload that has arrived."""
+class InTurn:
+    """Begins the collective calls of one channel in the order in which a thread posts them."""
 
-    payload: Payload
-    ragged: bool
+    def __init__(self, holding: ThreadPoolExecutor) -> None:
+        self._holding = holding  # one thread, in which calls are held back
+        self._held: Future[Works] | None = None  # the last call that was held back
+
+    def begin(self, call: Call, start: Callable[[], Works]) -> Callable[[], Works]:
+        """Let `start` begin a call now or in its turn; return a function that waits until it has begun."""
+        before = [pending.call.begun for pending in call.after]
+        if all(map(_has_ended, before)) and (self._held is None or self._held.done()):
+            begun: Future[Works] = Future()
+            begun.set_result(start())
+        else:
+            begun = self._held = self._holding.submit(_hold, before, start)
+        call.begun = begun
+        return begun.result
 
 
-class PointToPoint:
-    """Sends and receives one worker's payloads on one channel; its methods are thread-safe."""
+def _has_ended(begun: Future[Works] | None) -> bool:
+    return begun is None or (begun.done() and all(work.is_completed() for work in begun.result()))
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device, first_tag: int) -> None:
-        self._group = group
-        self._device = device
-        self._first_tag = first_tag
-        # Sent, but perhaps not yet received: until then the tensors must be kept, and only `wait` tells.
-        self._sent: Queue[tuple[Callable[[], object], Tensor] | None] = Queue()
-        self._keeper = Thread(target=self._keep_until_received, daemon=True)
-        self._keeper.start()
 
-    def send(
-        self,
-        payload: Payload,
-        to: Sequence[int],
-        tag: int,
-        ragged: bool = False,
-        left: Callable[[], None] | None = None,
-    ) -> None:
-        """Send a payload to members of the channel without waiting for them.
-
-        Args:
-            payload: flat tensors by kind.
-            to: the ranks of the receivers.
-            tag: of the message.
-            ragged: are its sizes unknown to the receivers?
-            left: called in a thread as soon as a part of the message has left.
-        """
-        header, body = wire_format.pack(payload, ragged)
-        for part_number, part in enumerate((header, body.cpu())):
-            for member in to if len(part) else ():
-                with translated_errors():
-                    work = self._group.send([part], member, self._tag(tag, part_number))
-                self._sent.put((work.wait if left is None else _followed(work, left), part))
-
-    def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
-        """Wait for a payload from each of the members."""
-        headers = [torch.empty(wire_format.HEADER, dtype=torch.int64) for _ in sources]
-        bodies = []
-        with translated_errors():
-            receiving = [
-                self._group.recv([header], source, self._tag(tag, 0))
-                for header, source in zip(headers, sources)
-            ]
-            for work, header, source in zip(list(receiving), headers, sources):
+def _hold(before: list[Future[Works] | None], start: Callable[[], Works]) -> Works:
+    for begun in before:
+        for work in [] if begun is None else begun.result():
+            with translated_errors():
                 work.wait()
-                bodies.append(torch.empty(wire_format.body_bytes(header), dtype=torch.uint8))
-                if len(bodies[-1]):
-                    receiving.append(self._group.recv([bodies[-1]], source, self._tag(tag, 1)))
-            for work in receiving[len(headers) :]:
-                work.wait()
-        return [
-            Received(wire_format.unpack(header, body.to(self._device)), wire_format.is_ragged(header))
-            for header, body in zip(headers, bodies)
-        ]
-
-    def close(self) -> None:
-        """Wait until everything that was sent has been received."""
-        self._sent.put(None)
-        self._keeper.join()
-
-    def _keep_until_received(self) -> None:
-        while (sent := self._sent.get()) is not None:
-            # If this fails, the receiver has ended; so will the run.
-            wait, _ = sent
-            with suppress(RuntimeError):
-                wait()
-
-    def _tag(self, tag: int, part_number: int) -> int:
-        return self._first_tag + (2 * tag + part_number) % _TAGS
-
-
-def _followed(work: dist.Work, left: Callable[[], None]) -> Callable[[], object]:
-    """Call `left` as soon as `work` is done; return a function that waits until then.
-
-    gloo says that a message has left only to a thread that waits for this message. One whose receiver is late
-    must not delay what is known of those behind it, so each has a thread.
-    """
-
-    def follow() -> None:
-        with suppress(RuntimeError):
-            work.wait()
-            left()
-
-    thread = Thread(target=follow, daemon=True)
-    thread.start()
-    return thread.join
+    return start()
 
 
 class Distributed:
@@ -139,20 +61,16 @@ class Distributed:
         self,
         group: dist.ProcessGroup,
         device: torch.device,
-        pool: wire_format.Pool,
         waiting: ThreadPoolExecutor,
         serving: ThreadPoolExecutor,
         holding: ThreadPoolExecutor,
     ) -> None:
-        self._process_group, self._pool = group, pool
+        self._process_group, self._pool = group, wire_format.Pool()
         self._turns = InTurn(holding)
         self._messages = PointToPoint(group, device, FIRST_TAG_OF_CALLS)
         self._waiting = waiting  # threads that wait for messages
         self._serving = serving  # one thread, so that servers process the calls in order
-
-    def close(self) -> None:
-        """Wait until all messages have been taken."""
-        self._messages.close()
+        self.close = self._messages.close
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         """Ring all-reduce, perhaps after others have ended."""
@@ -161,16 +79,10 @@ class Distributed:
             metering.mean(group, call.kind, nbytes(tensors))
         by_type = wire_format.by_dtype(tensors)
         rows = [flat_share(same_type, self._pool, group.size) for same_type in by_type]
-
-        def start(row: Tensor) -> dist.Work | None:
-            return dist.all_reduce(row, group=self._process_group, async_op=True)
-
-        begun = self._begin(call, rows, start)
+        ended = self._begin(call, rows, partial(dist.all_reduce, group=self._process_group, async_op=True))
 
         def finish() -> list[Tensor]:
-            for same_type, row, work in zip(by_type, rows, begun(), strict=True):
-                with translated_errors():
-                    work.wait()
+            for same_type, row in zip(by_type, ended()):
                 write_mean(row, same_type, self._pool, group.size)
             return tensors
 
@@ -187,12 +99,10 @@ class Distributed:
         def start(row: Tensor) -> dist.Work | None:
             return dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
 
-        begun = self._begin(call, rows, start)
+        ended = self._begin(call, rows, start)
 
         def finish() -> list[Tensor]:
-            for same_type, row, work in zip(by_type, rows, begun(), strict=True):
-                with translated_errors():
-                    work.wait()
+            for same_type, row in zip(by_type, ended()):
                 if group.rank != call.partner:
                     torch._foreach_copy_(same_type, wire_format.parts(row, same_type))
                 self._pool.give_back(row)
@@ -211,24 +121,21 @@ class Distributed:
         def start(row: Tensor) -> dist.Work | None:
             return dist.all_gather(bodies, row, group=self._process_group, async_op=True)
 
-        begun = self._begin(call, [body] if len(body) else [], start)
-        size = bytes_by_kind(call.payload, ragged=False)
-        metering.gather(group, {kind: [own] * group.size for kind, own in size.items()})
+        ended = self._begin(call, [body] if len(body) else [], start)
+        metering.gather(group, bytes_of_equal(call, group.size))
 
         def finish() -> list[Payload]:
-            for work in begun():
-                with translated_errors():
-                    work.wait()
+            list(ended())
             return [wire_format.unpack(header, body) for body in bodies]
 
         return finish
 
     def _begin(
         self, call: Call, rows: list[Tensor], start: Callable[[Tensor], dist.Work | None]
-    ) -> Callable[[], list[dist.Work]]:
-        """Begin a collective call on each row in its turn; return what waits until they have begun."""
+    ) -> Callable[[], Iterator[Tensor]]:
+        """Begin a collective call on each row in its turn; return what gives each row when it has ended."""
 
-        def begin() -> list[dist.Work]:
+        def begin() -> Works:
             works = []
             for row in rows:
                 with translated_errors():
@@ -238,7 +145,15 @@ class Distributed:
                 works.append(work)
             return works
 
-        return self._turns.begin(call, begin)
+        begun = self._turns.begin(call, begin)
+
+        def ended() -> Iterator[Tensor]:
+            for row, work in zip(rows, begun()):
+                with translated_errors():
+                    work.wait()
+                yield row
+
+        return ended
 
     def _gather_ragged(self, group: Group, call: Call, number: int) -> Finish:
         others = [member for member in range(group.size) if member != group.rank]
@@ -268,9 +183,8 @@ class Distributed:
 
             def pulled() -> Payload:
                 (message,) = received.result()
-                own = bytes_by_kind(call.payload, call.ragged)
-                metering.push(group, {kind: [size] * group.size for kind, size in own.items()}, call.partner)
-                metering.pull(group, bytes_by_kind(message.payload, call.ragged), call.partner)
+                pulled = bytes_by_kind(message.payload, call.ragged)
+                metering.push_pull(group, bytes_of_equal(call, group.size), pulled, call.partner)
                 return message.payload
 
             return pulled
@@ -290,8 +204,7 @@ class Distributed:
 
         def answered() -> Payload:
             sizes, answer = served.result()
-            metering.push(group, sizes, call.partner)
-            metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            metering.push_pull(group, sizes, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return answered

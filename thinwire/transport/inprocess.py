@@ -20,7 +20,7 @@ from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import mean, metering
 from thinwire.transport.agreement import require_same_call
 from thinwire.transport.call import Call, Group, Pending
-from thinwire.transport.interface import Kind, Outcome
+from thinwire.transport.interface import Kind, Transport
 from thinwire.transport.metering import bytes_of_each
 
 
@@ -54,7 +54,7 @@ def let_others_run() -> bool:
 T = TypeVar("T")
 
 
-class InProcess:
+class InProcess(Transport):
     """The transport of W workers in this process."""
 
     kind: Kind = "inprocess"
@@ -63,10 +63,10 @@ class InProcess:
     def __init__(self, workers: int) -> None:
         self.ranks: Sequence[int] = range(workers)
         # Collective calls that still wait for some members, by channel and number of the call on it.
-        self._collectives: dict[tuple[tuple[str, int], int], list[Pending[object] | None]] = {}
+        self._collectives: dict[tuple[str, int], list[Pending[object] | None]] = {}
         # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
-        self._sent: dict[tuple[tuple[str, int], int, int], deque[Call]] = {}
-        self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[object]]] = {}
+        self._sent: dict[tuple[str, int, int], deque[Call]] = {}
+        self._expected: dict[tuple[str, int, int], deque[Pending[object]]] = {}
         self._completed = 0
         self._failed: Exception | None = None  # the error of a call that could not be carried out
         self._idle: list[greenlet] = []  # ready for the turns of the workers; empty while they run
@@ -109,9 +109,6 @@ class InProcess:
             raise self._failed
         if self._collectives or any(self._sent.values()) or any(self._expected.values()):
             raise MethodError(f"a step ended with unfinished calls: {self._unfinished()}")
-
-    def shared_like(self, tensors: Sequence[Tensor]) -> None:
-        """Return None: there is one process."""
 
     def post(self, group: Group, call: Call) -> Pending[object]:
         """Join the next collective call on the channel; the last worker to join completes it for all."""
@@ -160,24 +157,11 @@ class InProcess:
             self._expected.setdefault(route, deque()).append(pending)
         return pending
 
-    def arrive(self) -> None:
-        """Do nothing: a call is complete as soon as its last member has joined."""
-
-    def share(self, own: list[T]) -> list[T]:
-        """Return `own`: all workers are in this process."""
-        return own
-
-    def end_together(self, outcome: Outcome) -> Outcome:
-        """Return `outcome`: all workers are in this process."""
-        return outcome
-
-    def check_agreement(self) -> None:
-        """Do nothing: every collective call has been checked when it was completed."""
-
     def _unfinished(self) -> str:
         """Describe all unfinished calls and messages."""
         parts = []
-        for ((name, first), number), collective in self._collectives.items():
+        for (key, number), collective in self._collectives.items():
+            name, first = key.split("/")
             joined = [rank for rank, pending in enumerate(collective) if pending is not None]
             missing = [rank for rank, pending in enumerate(collective) if pending is None]
             call = next(pending.call for pending in collective if pending is not None)
@@ -188,12 +172,12 @@ class InProcess:
         for (key, source, to), messages in self._sent.items():
             if messages:
                 parts.append(
-                    f"rank {source} sent {len(messages)} messages to rank {to} on run.{key[0]} "
+                    f"rank {source} sent {len(messages)} messages to rank {to} on run.{key.split('/')[0]} "
                     "that were not received in the same step"
                 )
         for (key, source, to), waiting in self._expected.items():
             if waiting:
-                parts.append(f"rank {to} waits on run.{key[0]} for a message from rank {source}")
+                parts.append(f"rank {to} waits on run.{key.split('/')[0]} for a message from rank {source}")
         return "; ".join(parts)
 
 
@@ -236,7 +220,7 @@ def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
 
 
 def _gather(members: list[Pending[object]]) -> None:
-    sizes = _agreed_sizes(members)
+    sizes = _sizes(members)
     # Copies, as on a network: a worker may change its tensors before the others have read them.
     payloads = [copy(member.call.payload) for member in members]
     for member in members:
@@ -246,8 +230,7 @@ def _gather(members: list[Pending[object]]) -> None:
         member.complete(payloads)
 
 
-def _agreed_sizes(members: list[Pending[object]]) -> dict[str, list[int]]:
-    """Check that the payloads match; return the bytes that each member hands over, by kind."""
+def _sizes(members: list[Pending[object]]) -> dict[str, list[int]]:
     return bytes_of_each([member.call.payload for member in members], members[0].call.ragged)
 
 
@@ -266,14 +249,13 @@ def _broadcast(members: list[Pending[object]]) -> None:
 
 def _push_pull(members: list[Pending[object]]) -> None:
     call = members[0].call
-    pushed = _agreed_sizes(members)
+    pushed = _sizes(members)
     pushes = [copy(member.call.payload) for member in members]
     answer = copy(members[call.partner].call.serve(pushes))
     pulled = bytes_by_kind(answer, call.ragged)
     for member in members:
         if len(members) > 1:
-            metering.push(member.group, pushed, call.partner)
-            metering.pull(member.group, pulled, call.partner)
+            metering.push_pull(member.group, pushed, pulled, call.partner)
         member.complete(answer)
 
 

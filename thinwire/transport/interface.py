@@ -1,7 +1,7 @@
 """The interface of a transport, which carries the calls of the workers."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from torch import Tensor
 
@@ -22,8 +22,11 @@ class Ended(Exception):
         self.outcome = outcome
 
 
-class Transport(Protocol):
-    """Carries the calls of the workers in this process to all other workers."""
+class Transport:
+    """Carries the calls of the workers in this process to all other workers.
+
+    What is not abstract here is right for a process that needs no other one.
+    """
 
     kind: Kind  # of the results over this transport, for the record; `mirrored` ones have none
     ranks: Sequence[int]  # the workers of this process
@@ -31,6 +34,7 @@ class Transport(Protocol):
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function for each worker of this process."""
+        return [turn() for turn in turns]
 
     def shared_like(self, tensors: Sequence[Tensor]) -> list[Tensor] | None:
         """Return tensors with these shapes and types in memory that the workers of a node share.
@@ -38,24 +42,35 @@ class Transport(Protocol):
         Their content is arbitrary. None if there is no such memory. All workers of a node must ask for the
         same shapes in the same order.
         """
+        return None
 
     def post(self, group: Group, call: Call) -> Pending[object]:
         """Begin or join the next collective call on the channel."""
+        raise NotImplementedError
 
     def send(self, group: Group, call: Call) -> Pending[None]:
-        """Send a message to one worker."""
+        """Send a message to one worker, without waiting for it."""
+        raise NotImplementedError
 
     def receive(self, group: Group, call: Call) -> Pending[Payload]:
-        """Receive the next message from one worker."""
+        """Begin to receive the next message from one worker."""
+        raise NotImplementedError
 
     def wait(self, pending: Pending[object]) -> None:
-        """Wait until `pending` is done."""
+        """Wait until `pending` is done.
+
+        Raises:
+            ConnectionLost: another process has ended.
+        """
+        raise NotImplementedError
 
     def arrive(self) -> None:
         """Wait for everything that is on its way, so that the ledgers are complete."""
 
     def check_settled(self) -> None:
         """Check after a step that no call or message is left in this process.
+
+        The engine itself finds the calls for which a worker has not waited.
 
         Raises:
             MethodError: something is left.
@@ -72,13 +87,18 @@ class Transport(Protocol):
         Raises:
             Ended: another process cannot continue.
         """
+        return own
 
     def end_together(self, outcome: Outcome) -> Outcome:
         """Report that this process cannot continue; return the outcome that all processes agree on.
 
         It is the outcome of the failed process with the lowest rank. All other processes receive it at their
         next `share`, which raises `Ended`.
+
+        Raises:
+            ConnectionLost: they do not call `share`, because they wait for this process elsewhere.
         """
+        return outcome
 
     def check_agreement(self) -> None:
         """Check that all workers have made the same calls so far.

@@ -6,10 +6,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.traffic.payload import Payload, bytes_by_kind
+from thinwire.traffic.payload import Payload
 from thinwire.transport import wire_format
 from thinwire.transport.call import Call, Outcomes
-from thinwire.transport.metering import bytes_of_each
+from thinwire.transport.metering import bytes_of_each, bytes_of_equal
 from thinwire.transport.rendezvous import translated_errors
 
 Transfer = tuple[Callable[..., dist.Work | None], Tensor, int]  # `isend` or `irecv`, a row, another member
@@ -31,7 +31,7 @@ class Links:
         pushed, answers = [], []
         for call, pushes in zip(calls, self._push(calls)):
             here = self._rank == call.partner
-            pushed.append(bytes_of_each(pushes, call.ragged) if here else of_every_member(call, self._size))
+            pushed.append(bytes_of_each(pushes, call.ragged) if here else bytes_of_equal(call, self._size))
             answers.append(call.serve(pushes) if here else {})
         return list(zip(pushed, self._pull(calls, answers), strict=True))
 
@@ -131,9 +131,3 @@ class Links:
 
     def _empty(self, size: int) -> Tensor:
         return torch.empty(size, dtype=torch.uint8, device=self._device)
-
-
-def of_every_member(call: Call, size: int) -> dict[str, list[int]]:
-    """The bytes that each of so many members pushes, by kind, if all push as many as this one."""
-    own = bytes_by_kind(call.payload, call.ragged)
-    return {kind: [each] * size for kind, each in own.items()}

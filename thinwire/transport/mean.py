@@ -1,13 +1,19 @@
-"""How all transports make a mean out of a sum.
+"""How all transports make a mean out of a sum; and a reduce-scatter as a series of pushes.
 
 Numbers of 16 bits are divided before they are added, because their sum may overflow where the mean does not.
 All others are divided after it, once.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from thinwire.traffic.payload import Payload
 from thinwire.transport import wire_format
+from thinwire.transport.call import Pending, Server
 
 
 def _divided_first(tensors: list[Tensor]) -> bool:
@@ -54,3 +60,35 @@ def write_mean(total: Tensor, tensors: list[Tensor], pool: wire_format.Pool, siz
     if not wire_format.is_flat(tensors):
         torch._foreach_copy_(tensors, wire_format.parts(total, tensors))
         pool.give_back(total)
+
+
+class PartMean(Server):
+    """Averages what is pushed and answers nothing: the mean stays on the worker of this server."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.mean: Tensor
+
+    def update(self, pushes: list[Payload]) -> Payload:
+        """Add the pushes in the order of the ranks."""
+        first, *others = [tensor for push in pushes for tensor in push.values()]
+        total = [first.clone()]
+        divide_before_sum(total, len(pushes))
+        for other in others:
+            torch._foreach_add_(total, shares([other], len(pushes)))
+        divide_after_sum(total, len(pushes))
+        (self.mean,) = total
+        return {}
+
+
+class Reduced:
+    """The mean of this worker's part, which may still be on its way."""
+
+    def __init__(self, pushes: list[Pending[Any]], own: PartMean) -> None:
+        self._pushes, self._own = pushes, own
+
+    def wait(self) -> Tensor:
+        """Wait for the mean, and return it."""
+        for push in self._pushes:
+            push.wait()
+        return self._own.mean

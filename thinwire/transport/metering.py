@@ -1,9 +1,4 @@
-"""What the engine notes of each call: its bytes in the ledgers, its payloads and its times.
-
-Notes when the calls of a traced worker begin and end; see `thinwire.trace.recorder.RecordedCall`.
-
-Where a worker is not traced, each function here only looks whether it is.
-"""
+"""What the engine notes of each call: its bytes in the ledger, and if the worker is traced, its times."""
 
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -37,16 +32,12 @@ def broadcast(group: Group, kind: str, size: int, source: int) -> None:
     group.meter("broadcast", kind, size if is_source else 0, 0 if is_source else size, passed)
 
 
-def push(group: Group, each: dict[str, list[int]], server: int) -> None:
-    """Enter pushes of `each[kind][rank]` bytes to the server on the member `server`."""
-    for kind, given in each.items():
+def push_pull(group: Group, pushed: dict[str, list[int]], pulled: dict[str, int], server: int) -> None:
+    """Enter pushes of `pushed[kind][rank]` bytes to the member `server`, and its answer to every member."""
+    for kind, given in pushed.items():
         passed = wire_bytes.push(group.rank, group.nodes, given, server)
         group.meter("push", kind, given[group.rank], 0, passed)
-
-
-def pull(group: Group, answer: dict[str, int], server: int) -> None:
-    """Enter the server's answer of `answer[kind]` bytes to every member."""
-    for kind, size in answer.items():
+    for kind, size in pulled.items():
         passed = wire_bytes.pull(group.rank, group.nodes, size, server)
         group.meter("pull", kind, 0, size, passed)
 
@@ -94,6 +85,11 @@ def bytes_of_each(payloads: list[Payload], ragged: bool) -> dict[str, list[int]]
     return by_kind
 
 
+def bytes_of_equal(call: Call, size: int) -> dict[str, list[int]]:
+    """The bytes that each of `size` members hands over, by kind, if all hand over as much as this one."""
+    return {kind: [own] * size for kind, own in bytes_by_kind(call.payload, call.ragged).items()}
+
+
 def _listed(kinds: list[str]) -> str:
     return ", ".join(kinds) or "nothing"
 
@@ -102,7 +98,7 @@ T = TypeVar("T")
 
 
 def begins(call: Call) -> None:
-    """Note that the first byte can leave now."""
+    """Note, as all functions below, only for a traced worker: the first byte can leave now."""
     if call.recorded is not None:
         call.recorded.begun_ns = perf_counter_ns()
 

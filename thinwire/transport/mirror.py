@@ -23,7 +23,8 @@ from thinwire.base.errors import UserError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import inprocess, metering
 from thinwire.transport.call import Call, Group, Pending
-from thinwire.transport.interface import Kind, Outcome
+from thinwire.transport.interface import Kind, Transport
+from thinwire.transport.metering import bytes_of_equal
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ class _Sent:
     call: Call
 
 
-class Mirror:
+class Mirror(Transport):
     """The transport of one worker of a cluster, without the others."""
 
     kind: Kind = "mirrored"
@@ -61,16 +62,9 @@ class Mirror:
         self._workers = workers
         # Of this step, by channel: the messages that were sent and not yet taken, and the receivers that
         # were not answered.
-        self._sent: dict[tuple[str, int], list[_Sent]] = {}
+        self._sent: dict[str, list[_Sent]] = {}
         self._expected: list[Pending[object]] = []
-        self._last: dict[tuple[str, int], Call] = {}  # the last message that was sent, by channel
-
-    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the function of the one worker."""
-        return [turn() for turn in turns]
-
-    def shared_like(self, tensors: Sequence[Tensor]) -> None:
-        """Return None: there is one process."""
+        self._last: dict[str, Call] = {}  # the last message that was sent, by channel
 
     def post(self, group: Group, call: Call) -> Pending[object]:
         """Complete a collective call at once."""
@@ -144,9 +138,6 @@ class Mirror:
                     return sent.pop(number).call
         return sent.pop(0).call if sent else self._last.get(group.key)
 
-    def arrive(self) -> None:
-        """Do nothing: all calls are complete."""
-
     def check_settled(self) -> None:
         """Answer the messages of the step that nobody has waited for, and forget those that were sent."""
         for pending in list(self._expected):
@@ -157,13 +148,6 @@ class Mirror:
         """Return this worker's value, once for every worker."""
         return own * self._workers
 
-    def end_together(self, outcome: Outcome) -> Outcome:
-        """Return `outcome`: there is no other process."""
-        return outcome
-
-    def check_agreement(self) -> None:
-        """Do nothing: there is no other worker to agree with."""
-
 
 def _mean(group: Group, call: Call) -> list[Tensor]:
     if call.fresh:
@@ -173,7 +157,7 @@ def _mean(group: Group, call: Call) -> list[Tensor]:
 
 
 def _gather(group: Group, call: Call) -> list[Payload]:
-    metering.gather(group, _of_every_member(group, call))
+    metering.gather(group, bytes_of_equal(call, group.size))
     return [copy(call.payload)] * group.size
 
 
@@ -184,15 +168,9 @@ def _broadcast(group: Group, call: Call) -> list[Tensor]:
 
 def _push_pull(group: Group, call: Call) -> Payload:
     answer = copy(call.serve([copy(call.payload)] * group.size))
-    metering.push(group, _of_every_member(group, call), call.partner)
-    metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+    pulled = bytes_by_kind(answer, call.ragged)
+    metering.push_pull(group, bytes_of_equal(call, group.size), pulled, call.partner)
     return answer
-
-
-def _of_every_member(group: Group, call: Call) -> dict[str, list[int]]:
-    """The bytes that each member hands over, by kind."""
-    own = bytes_by_kind(call.payload, call.ragged)
-    return {kind: [size] * group.size for kind, size in own.items()}
 
 
 _VERBS: dict[str, Callable[[Group, Call], object]] = {

@@ -18,10 +18,9 @@ from thinwire.base.placement import on_gpu
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import metering, wire_format
 from thinwire.transport.call import Call, Finish, Group, Outcomes, Together
-from thinwire.transport.links import Links, of_every_member
-from thinwire.transport.mean import divide_after_sum, divide_before_sum, flat_share, write_mean
-from thinwire.transport.metering import bytes_of_each
-from thinwire.transport.reduce_scatter import PartMean
+from thinwire.transport.links import Links
+from thinwire.transport.mean import PartMean, divide_after_sum, divide_before_sum, flat_share, write_mean
+from thinwire.transport.metering import bytes_of_each, bytes_of_equal
 from thinwire.transport.rendezvous import translated_errors
 
 T = TypeVar("T")
@@ -181,8 +180,7 @@ class OnDeviceGroup:
             pushed, answer = together.wait()[call.place]
             mine = together.reduces and group.rank == call.partner
             self._stream.hand_over([_part_mean(call).mean] if mine else answer.values())
-            metering.push(group, pushed, call.partner)
-            metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            metering.push_pull(group, pushed, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return finish
@@ -207,7 +205,7 @@ class OnDeviceGroup:
             self._pool.give_back(row)
             divide_after_sum([mean], self._size)
         _part_mean(calls[self._rank]).mean = mean[: len(parts[self._rank])]
-        return [(of_every_member(call, self._size), {}) for call in calls]
+        return [(bytes_of_equal(call, self._size), {}) for call in calls]
 
 
 def _part_mean(call: Call) -> PartMean:

@@ -3,12 +3,11 @@
 There is one communicator for each channel. Calls begin when a worker posts them, so they run while it
 computes. They end when it waits for the answer. What carries them:
 
-- NCCL, if tensors are on GPUs: see `verbs_on_device_group`
-- shared memory, if all members of a channel share a node and their tensors are on the CPU: see
-  `verbs_in_shared_memory`
-- gloo in all other cases: see `verbs_over_torch_distributed`
+- NCCL, if tensors are on GPUs: see `nccl`
+- shared memory, if all members of a channel share a node and their tensors are on the CPU
+- gloo in all other cases: see `gloo`
 
-Messages always go point to point through the memory of the host: see `point_to_point`.
+Messages always go point to point through the memory of the host: see `messages`.
 """
 
 import json
@@ -27,10 +26,10 @@ from thinwire.base.errors import MethodError
 from thinwire.base.placement import Cluster
 from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
-from thinwire.transport.call import Call, Finish, Group, Pending
+from thinwire.transport.call import Call, Finish, Group, Pending, channel_key
 from thinwire.transport.device import open_nccl_communicators, uses_device_group
 from thinwire.transport.endpoint import Endpoint, begin_thread
-from thinwire.transport.interface import Ended, Kind, Outcome
+from thinwire.transport.interface import Ended, Kind, Outcome, Transport
 from thinwire.transport.rendezvous import ConnectionLost, open_group, translated_errors
 from thinwire.transport.shared_tensors import SharedTensors
 
@@ -39,7 +38,7 @@ T = TypeVar("T")
 REPORTING_SECONDS = 3.0
 
 
-class Processes:
+class Processes(Transport):
     """The transport of one worker, while all others run in other processes; first call `rendezvous.join`."""
 
     overlaps = True
@@ -58,7 +57,7 @@ class Processes:
         Args:
             cluster: tells which workers share a node.
             device: of this worker's tensors.
-            backend: of torch.distributed, see `transport.backend`.
+            backend: of torch.distributed, see `device.backend_of`.
             doing: called with a description of what the worker is doing, whenever that changes.
             kind: of the results over this transport, for the record.
             log_calls: keep the last calls in words, to say which one differs if the workers do not agree. It
@@ -84,7 +83,7 @@ class Processes:
         if device.type == "cpu" and cluster.workers_per_node > 1:
             self._shared = SharedTensors()
         self._endpoints = {
-            (name, members[0]): Endpoint(
+            channel_key(name, members): Endpoint(
                 members,
                 groups.get((name, members)),
                 rank,
@@ -100,13 +99,7 @@ class Processes:
         self._outstanding: dict[Pending[object], Finish] = {}
 
     def open_communicators(self) -> None:
-        """Let NCCL open its communicators now, so that no step does.
-
-        All processes must call this at the same time.
-
-        Raises:
-            ConnectionLost: another process has ended.
-        """
+        """Let NCCL open its communicators now, so that no step does; all processes must do so at once."""
         open_nccl_communicators(self._own_groups, self._device)
 
     def part(self) -> None:
@@ -124,16 +117,10 @@ class Processes:
             self._shared.close()
         dist.destroy_process_group(self._control)
 
-    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the function of the only worker in this process."""
-        return [turn() for turn in turns]
-
     def shared_like(self, tensors: Sequence[Tensor]) -> list[Tensor] | None:
-        """Return tensors like these in memory that the workers of the node share; None on GPUs and alone."""
         return None if self._shared is None else self._shared.like(tensors)
 
     def post(self, group: Group, call: Call) -> Pending[object]:
-        """Begin this worker's part of the next collective call on the channel."""
         pending: Pending[object] = Pending(group, call, self.wait)
         endpoint = self._endpoints[group.key]
         endpoint.log.note(call)
@@ -145,50 +132,29 @@ class Processes:
         return pending
 
     def send(self, group: Group, call: Call) -> Pending[None]:
-        """Send a message without waiting for its receiver."""
         pending: Pending[None] = Pending(group, call, self.wait)
         self._endpoints[group.key].send(group, call)
         pending.complete(None)
         return pending
 
     def receive(self, group: Group, call: Call) -> Pending[Payload]:
-        """Begin to receive the next message from a member."""
         pending: Pending[Payload] = Pending(group, call, self.wait)
         self._outstanding[pending] = self._endpoints[group.key].receive(group, call)
         return pending
 
     def wait(self, pending: Pending[object]) -> None:
-        """Wait until `pending` is done.
-
-        Raises:
-            ConnectionLost: another process has ended.
-        """
         self._doing(f"waits for {pending.call.describe(self._log_calls)} on run.{pending.group.name}")
         pending.complete(self._outstanding.pop(pending)())
         self._doing("computes")
 
     def arrive(self) -> None:
-        """Wait for all posted calls, so that their bytes are counted."""
         for pending in list(self._outstanding):
             self.wait(pending)
 
-    def check_settled(self) -> None:
-        """Do nothing: the engine finds this worker's unfinished calls, and `check_agreement` the others'."""
-
     def share(self, own: list[T]) -> list[T]:
-        """Return the values of all workers, in the order of the ranks.
-
-        Raises:
-            Ended: one of the workers cannot continue.
-        """
         return [message["value"] for message in self._exchange({"value": own[0]})]
 
     def end_together(self, outcome: Outcome) -> Outcome:
-        """Report the outcome to the other workers, which receive it at their next `share`.
-
-        Raises:
-            ConnectionLost: they do not call `share`, because they wait for this worker elsewhere.
-        """
         reported: Future[Outcome] = Future()
 
         def report() -> None:
@@ -236,14 +202,7 @@ class Processes:
         return messages
 
     def check_agreement(self) -> None:
-        """Check that the members of every channel have made the same calls, and that no message is left.
-
-        All processes must call this at the same time.
-
-        Raises:
-            MethodError: calls differ, or a message was not received; the error names it.
-        """
-        summaries = self.share([{key: endpoint.summary() for key, endpoint in self._by_name().items()}])
+        summaries = self.share([{key: endpoint.summary() for key, endpoint in self._endpoints.items()}])
         key = disagreeing(summaries)
         if key is not None:
             logs = self.share([self.calls().get(key)])
@@ -258,15 +217,7 @@ class Processes:
 
     def calls(self) -> dict[str, dict[str, str]]:
         """Return the last calls of this worker in words, if they are kept, by channel and number."""
-        return {key: endpoint.log.last() for key, endpoint in self._by_name().items()}
-
-    def _by_name(self) -> dict[str, Endpoint]:
-        return {_name(key): endpoint for key, endpoint in self._endpoints.items()}
-
-
-def _name(key: tuple[str, int]) -> str:
-    name, first = key
-    return f"{name}/{first}"
+        return {key: endpoint.log.last() for key, endpoint in self._endpoints.items()}
 
 
 def _process_groups(cluster: Cluster, backend: str) -> dict[tuple[str, tuple[int, ...]], dist.ProcessGroup]:

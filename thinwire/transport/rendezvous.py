@@ -136,7 +136,7 @@ def open_group(members: list[int] | None, backend: str) -> Any:
 
     Args:
         members: ranks; None: all ranks.
-        backend: of torch.distributed, see `transport.backend`.
+        backend: of torch.distributed, see `device.backend_of`.
 
     Raises:
         ConnectionLost: a member did not come.
