@@ -67,20 +67,18 @@ HANGS = {
         "rank 0 on n0 saves a checkpoint; rank 1 on n1 computes",
     ),
     # A disk or a driver that hangs is no failure of the method.
-    "the driver of a GPU": (
-        ["asks nvidia-smi", WAITS],
-        How.TROUBLE,
-        "rank 0 on n0 asks nvidia-smi, and the others wait: see whether nvidia-smi answers, or raise "
-        "hang_seconds of the suite, and start again; a run goes on from its last checkpoint",
-    ),
     **{
         doing: (
-            [doing, "waits for the status of all workers"],
+            [doing, WAITS],
             How.TROUBLE,
-            f"rank 0 on n0 {doing}, and the others wait: see whether the file system answers, or raise "
+            f"rank 0 on n0 {doing}, and the others wait: see whether {system} answers, or raise "
             "hang_seconds of the suite, and start again; a run goes on from its last checkpoint",
         )
-        for doing in ("saves a checkpoint", "reads its checkpoints", "saves its record")
+        for doing, system in {
+            "asks nvidia-smi": "nvidia-smi",
+            "saves a checkpoint": "the file system",
+            "reads its checkpoints": "the file system",
+        }.items()
     },
 }
 

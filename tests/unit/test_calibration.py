@@ -21,7 +21,7 @@ from thinwire.simulation.calibration import (
 from thinwire.simulation.compute import at_common_speed
 from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.trace import trace_file
-from thinwire.trace.recorder import Activity, RecordedCall, Recorder
+from thinwire.trace.recorder import Activity, RecordedCall, Recorder, Span
 
 STEPS, MS = 8, 1_000_000
 # What the traces below are made of: milliseconds, for each kind of calls.
@@ -40,7 +40,7 @@ def trace(*kinds):
         def spend(activity, milliseconds, recorder=recorder):
             nonlocal now
             end = now + round(milliseconds * MS)
-            recorder.spans.append((recorder.step, activity, now, end))
+            recorder.spans.append(Span(recorder.step, activity, now, end))
             now = end
 
         for step in range(STEPS):

@@ -242,6 +242,9 @@ def messages_in_flight_arrive_at_their_step(me):
         assert len(each) == 0
 
 
+played_in_one_process = cache(play_in_process)
+
+
 @cache
 def played_in_processes(cluster: Cluster, like_gpus: bool) -> dict[str, Any]:
     """The outcomes of all parts, in one launch."""
@@ -256,7 +259,7 @@ def played_in_processes(cluster: Cluster, like_gpus: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("like_gpus", [False, True])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_verb_does_the_same_in_one_process_and_in_several(part, like_gpus, cluster):
-    expected = play_in_process(PARTS[part], cluster)
+    expected = played_in_one_process(PARTS[part], cluster)
     if like_gpus and part == NOT_BETWEEN_GPUS:
         return
     ledgers = played_in_processes(cluster, like_gpus)[part]

@@ -20,7 +20,6 @@ from thinwire.trace.recorder import (
     SERVER,
     TRANSPORT,
     WAIT,
-    Span,
 )
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK
 from thinwire.train.tracing import record_spans
@@ -47,10 +46,6 @@ def traced(method, steps=None):
     return run, recorders
 
 
-def spans_of(recorder):
-    return [Span(*span) for span in recorder.spans]
-
-
 @pytest.mark.parametrize("method", [*METHODS, "mp2"])
 def test_recording_does_not_change_the_training(method):
     assert small.everything(traced(method)[0]) == small.everything(trained(method)[0])
@@ -62,7 +57,7 @@ def test_spans_have_no_gaps_and_every_call_is_handed_over_with_the_bytes_of_the_
     assert [recorder.worker for recorder in recorders] == [0, 1, 2, 3]
     for recorder in recorders:
         require_gapless(recorder)
-        spans = spans_of(recorder)
+        spans = recorder.spans
         assert [span.step for span in spans] == sorted(span.step for span in spans)
         assert {span.step for span in spans} == {-1, *range(run.total_steps)}
         posted = [span.activity.call for span in spans if span.activity.kind == TRANSPORT]
@@ -85,7 +80,7 @@ def test_spans_have_no_gaps_and_every_call_is_handed_over_with_the_bytes_of_the_
 
 def test_passes_are_cut_into_layers_and_parameters():
     run, (recorder, *_) = traced("ssgd", steps=1)
-    spans = [span.activity for span in spans_of(recorder) if span.step == 0]
+    spans = [span.activity for span in recorder.spans if span.step == 0]
     assert [a.name for a in spans if a.kind == FORWARD and a.name] == ["conv", "norm", "linear"]
     backward = [a.name for a in spans if a.kind == BACKWARD and a.name]
     assert set(backward[:2]) == {"linear.weight", "linear.bias"}
@@ -97,14 +92,14 @@ def test_each_part_of_a_batch_has_both_passes():
     run = small.trainer(small.task(2, accumulate=3), "ssgd")
     recorder, _ = record_spans(run)
     run.train(until=1)
-    named = [span.activity for span in spans_of(recorder) if span.step == 0 and span.activity.name]
+    named = [span.activity for span in recorder.spans if span.step == 0 and span.activity.name]
     passes = [FORWARD] * 3 + [BACKWARD] * len(run.workers[0].run.params)
     assert [a.kind for a in named if a.kind in (FORWARD, BACKWARD)] == passes * 3
 
 
 def test_a_layer_whose_gradients_nobody_wants_is_cut_where_the_gradient_of_its_inputs_is_there():
     _, (recorder, *_) = traced("mp2", steps=1)
-    spans = [span.activity for span in spans_of(recorder) if span.step == 0]
+    spans = [span.activity for span in recorder.spans if span.step == 0]
     assert [a.name for a in spans if a.kind == FORWARD and a.name] == ["first", "second", "third", "linear"]
     backward = [a.name for a in spans if a.kind == BACKWARD and a.name]
     assert backward[:2] == ["linear.inputs", "third.inputs"]
@@ -115,11 +110,11 @@ def test_evaluations_are_not_cut_and_count_to_the_step_before():
     run, recorders = traced("ssgd")
     assert len(run.curve) > 1
     for recorder in recorders:
-        for span in spans_of(recorder):
+        for span in recorder.spans:
             if span.activity.kind == FORWARD:
                 assert span.activity.name in ("", "conv", "norm", "linear")
         per_step = [
-            sum(s.activity.kind == FORWARD for s in spans_of(recorder) if s.step == step)
+            sum(s.activity.kind == FORWARD for s in recorder.spans if s.step == step)
             for step in range(run.total_steps)
         ]
         assert len(set(per_step)) == 1, "an evaluation adds no forward span"
@@ -129,7 +124,7 @@ def test_a_server_computes_inside_the_hand_over_that_completes_its_call():
     _, recorders = traced("ps_sgd", steps=2)
     served = 0
     for recorder in recorders:
-        spans = spans_of(recorder)
+        spans = recorder.spans
         for before, span, after in zip(spans, spans[1:], spans[2:]):
             if span.activity.kind == SERVER:
                 served += 1
@@ -153,7 +148,7 @@ def test_an_error_in_a_hook_leaves_the_spans_in_order():
     for recorder in recorders:
         assert recorder.current.kind == HARNESS
         require_gapless(recorder)
-        kinds = [s.activity.kind for s in spans_of(recorder) if s.step == 1]
+        kinds = [s.activity.kind for s in recorder.spans if s.step == 1]
         assert (METHOD in kinds) == (recorder.worker == 0), "the second worker's turn has not come"
 
 
@@ -163,7 +158,7 @@ def test_an_untraced_run_and_hooks_that_a_method_leaves_as_they_are_are_not_reco
     assert all(channel.recorder is None for worker in run.workers for channel in worker.channels.values())
     assert not torch.nn.modules.module._global_forward_hooks
     _, (recorder, *_) = traced("local_sgd", steps=2)
-    assert {s.activity.name for s in spans_of(recorder) if s.activity.kind == METHOD} == {"step"}
+    assert {s.activity.name for s in recorder.spans if s.activity.kind == METHOD} == {"step"}
 
 
 WORKERS, NODES = 4, 2

@@ -18,7 +18,6 @@ from thinwire.trace.recorder import (
     Activity,
     RecordedCall,
     Recorder,
-    Span,
     recorded,
     recording,
 )
@@ -27,13 +26,12 @@ from thinwire.transport.messages import FIRST_TAG_OF_MESSAGES, PointToPoint
 
 
 def kinds(recorder):
-    return [Span(*span).activity.kind for span in recorder.spans]
+    return [span.activity.kind for span in recorder.spans]
 
 
 def require_gapless(recorder):
-    spans = [Span(*span) for span in recorder.spans]
-    assert spans
-    for span, following in pairwise(spans):
+    assert recorder.spans
+    for span, following in pairwise(recorder.spans):
         assert span.begin_ns <= span.end_ns == following.begin_ns
 
 
@@ -72,7 +70,7 @@ def test_a_cut_names_the_part_that_ends(recorder):
     recorder.switch(Activity(BACKWARD))
     recorder.cut("weight")
     recorder.switch(Activity(HARNESS))
-    assert [Span(*s).activity.name for s in recorder.spans[1:]] == ["weight", ""]
+    assert [span.activity.name for span in recorder.spans[1:]] == ["weight", ""]
     # An error restores the activity before.
     recorder.switch(Activity(METHOD, "step"))
     with pytest.raises(ValueError, match="no"):
@@ -126,8 +124,7 @@ def test_a_server_in_a_thread_has_spans_of_its_own():
     thread.start()
     thread.join()
     assert not recorder.spans
-    spans = [Span(*span) for span in call.recorded.server_spans]
-    assert [(span.step, span.activity.kind) for span in spans] == [(7, SERVER)]
+    assert [(span.step, span.activity.kind) for span in call.recorded.server_spans] == [(7, SERVER)]
 
 
 def test_a_server_in_the_turn_of_a_worker_is_among_its_spans(recorder):

@@ -9,18 +9,17 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from thinwire.base.errors import UserError, shortage
 from thinwire.base.files import writing
-from thinwire.base.signals import heeding_stops, stops_held_back
+from thinwire.base.signals import stops_held_back
 from thinwire.cli.run import train
 from thinwire.config.expand import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import placement, rank
-from thinwire.launch.forks import fork, import_for_runs
+from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
 from thinwire.launch.postmortem import end_of, killed_for_memory
 from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
 from thinwire.train.result_files import log_file
@@ -53,19 +52,12 @@ def _fork_rank(run: Callable[[], int]) -> tuple[int, int]:
     Returns:
         The signal that asked for a stop meanwhile, or 0; and the exit code of the rank, or -N for signal N.
     """
-    stopped = 0
-
-    def forward_signal(number: int) -> None:
-        nonlocal stopped
-        stopped = number
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-    with heeding_stops(forward_signal):
+    pids: list[int] = []
+    with stops_forwarded(pids) as asked:
         with stops_held_back():
-            pid = fork(run)
-        _, status = os.waitpid(pid, 0)
-    return stopped, os.waitstatus_to_exitcode(status)
+            pids.append(fork(run))
+        _, status = os.waitpid(pids[0], 0)
+    return asked[-1], os.waitstatus_to_exitcode(status)
 
 
 def _run_rank(suite: str, results: Path, order: Order, began: float) -> int:

@@ -5,9 +5,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
-from thinwire.base.signals import default_stops, interrupts_ending_at_once
+from thinwire.base.signals import default_stops, heeding_stops, interrupts_ending_at_once
 from thinwire.records.provenance import packages
 
 _PR_SET_PDEATHSIG = 1
@@ -39,6 +40,21 @@ def fork(work: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+@contextmanager
+def stops_forwarded(pids: Iterable[int]) -> Iterator[list[int]]:
+    """Forward each signal that asks for a stop to these processes; gives a list whose end is it, or 0."""
+    asked = [0]
+
+    def forward(number: int) -> None:
+        asked.append(number)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    with heeding_stops(forward):
+        yield asked
 
 
 def import_for_runs() -> None:

@@ -32,7 +32,7 @@ def gpus_of(cell: Cell) -> int:
 
 
 def gpus_of_preparation(cell: Cell) -> int:
-    """The GPUs of a cell's preparation, which is always in one process."""
+    """The GPUs of a cell's preparation, which is in one process."""
     return int(cell.device == "cuda")
 
 

@@ -15,12 +15,12 @@ from thinwire import plugins
 from thinwire.base.errors import UserError, trouble
 from thinwire.base.files import stamp
 from thinwire.base.placement import Placement
-from thinwire.base.signals import heeding_stops, stops_held_back
+from thinwire.base.signals import stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.network import Network
 from thinwire.launch import postmortem, rank
-from thinwire.launch.forks import fork, import_for_runs
+from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
 from thinwire.launch.heartbeat import GRACE_SECONDS
 from thinwire.launch.placement import emulated, placements
 from thinwire.launch.postmortem import RUNNING, How, RankStatus, diagnose, end_of, killed_for_memory
@@ -101,10 +101,8 @@ def ranks(
 ) -> AttemptEnd:
     """Start a rank at each placement, and wait for all of them.
 
-    Args:
-        placements: of the ranks.
-        work: is done by each rank, with the statuses of all ranks; gives its exit code.
-        published: says whether the run has published its record.
+    Each does `work` with the statuses of all, and exits with its code. `published` says whether the run has
+    published its record.
     """
     statuses = postmortem.in_memory([placement.node for placement in placements])
     works = [lambda here=placement: work(here, statuses) for placement in placements]
@@ -113,12 +111,7 @@ def ranks(
 
 
 def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
-    """Do some work in a single fork, and wait for it.
-
-    Args:
-        work: is done in the fork; an exception in it is how the fork ends.
-        published: says whether the work has published its result.
-    """
+    """Do some work in a single fork, and wait for it; an exception of the work is how the fork ends."""
     (status,) = statuses = postmortem.in_memory([""])
 
     def reporting() -> int:
@@ -141,28 +134,15 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
 def _supervise(
     works: Sequence[Callable[[], int]], statuses: Sequence[RankStatus], published: Callable[[], bool]
 ) -> int:
-    """Fork a process for each function in `works`, and wait for them.
-
-    Returns:
-        The signal that asked this process to stop, or 0.
-    """
-    asked = 0
+    """Fork a process for each work, and wait for all; gives the signal that asked for a stop, or 0."""
     alive: dict[int, int] = {}  # the index of each function, by process id
     killed_before = killed_for_memory()
-
-    def forward_signal(number: int) -> None:
-        nonlocal asked
-        asked = number
-        for pid in alive:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    with heeding_stops(forward_signal):
+    with stops_forwarded(alive) as asked:
         with stops_held_back():
             for number, work in enumerate(works):
                 alive[fork(work)] = number
         _wait(alive, statuses, published, killed_before)
-    return asked
+    return asked[-1]
 
 
 def _wait(

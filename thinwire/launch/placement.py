@@ -29,7 +29,7 @@ def from_environment(variables: Mapping[str, str] = os.environ, launch: int = 0)
 
     Args:
         variables: of the environment.
-        launch: the number of the launch, among those of one step of Slurm.
+        launch: its number among those of one step of Slurm.
 
     Raises:
         UserError: variables are missing or make no sense.
@@ -76,14 +76,10 @@ def srun(workers: int, nodes: int, on_gpus: bool = False) -> list[str]:
 
 
 def require_places(cluster: Cluster, nodes: list[str]) -> None:
-    """Require that the ranks are distributed over the nodes as the cell describes it.
-
-    Args:
-        cluster: that the cell describes.
-        nodes: the name of each rank's node.
+    """Require that the ranks are on these nodes, each one by its name, as the cell describes it.
 
     Raises:
-        UserError: they are not; the message says where they are, and has the right command.
+        UserError: they are not; the message has the right command.
     """
     described = [cluster.node_of(worker) for worker in range(cluster.workers)]
     if len(set(zip(described, nodes))) != cluster.nodes or len(set(nodes)) != cluster.nodes:

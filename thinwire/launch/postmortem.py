@@ -152,11 +152,7 @@ def make_files(folder: Path, ranks: int) -> None:
 
 
 def in_files(folder: Path, ranks: int) -> list[RankStatus]:
-    """The status of each rank, in files that all ranks see.
-
-    Raises:
-        CannotWrite: the files are missing.
-    """
+    """The status of each rank, in files that all ranks see; CannotWrite is raised if they are missing."""
     statuses = []
     with writing(folder):
         for rank in range(ranks):
@@ -179,11 +175,9 @@ def killed_for_memory() -> int:
 
 
 def end_of(code: int, killed_before: int) -> tuple[How, str]:
-    """How a process has ended that did not say so itself.
+    """How a process has ended that did not say so itself, but with this code: -N if signal N killed it.
 
-    Args:
-        code: its exit code; -N if signal N killed it.
-        killed_before: what `killed_for_memory` gave before it began.
+    `killed_before` is what `killed_for_memory` gave before it began.
     """
     if code >= 0:
         return How.EXITED, str(code)

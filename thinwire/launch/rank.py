@@ -49,7 +49,7 @@ def run(
         cell: with as many workers as there are ranks.
         results: a folder that all ranks see.
         suite: of the cell.
-        placement: which rank this is.
+        placement: of this rank.
         statuses: of all ranks; empty if this process does not share memory with the others.
         began: when the launch began, in seconds of the monotonic clock.
         hold: the caller that started the ranks holds the lock of the cell, and publishes the record.
@@ -143,7 +143,7 @@ def require_gpus_of_their_own(gpus: Sequence[str], nodes: Sequence[str]) -> None
         nodes: the name of each rank's node.
 
     Raises:
-        UserError: two ranks share a GPU; the message names them.
+        UserError: two ranks do.
     """
     first: dict[str, int] = {}
     for rank, gpu in enumerate(gpus):

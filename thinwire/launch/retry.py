@@ -104,10 +104,7 @@ def _why_of_the_machine(cell: Cell, losses: Sequence[Diagnosis], reports: Sequen
     A method that ends its own process on the same host every time looks the same. A missing result is better
     than a wrong one. On CPUs of a single machine, a run is asked to answer for itself.
 
-    Args:
-        cell: of the run.
-        losses: one for each attempt.
-        reports: of the processes of the last attempt.
+    `losses` has one for each attempt, and `reports` the processes of the last one.
     """
     gpus = cell.device == "cuda"
     if gpus and losses[-1].aborted:
@@ -134,11 +131,7 @@ def finished(cell: Cell, results: Path) -> bool:
 
 
 def require_no_trouble(reports: Sequence[ExitReport]) -> None:
-    """Require that no process has ended because of a problem outside the run.
-
-    Raises:
-        UserError: with the first such problem.
-    """
+    """Raise a UserError if a process has ended because of a problem outside the run."""
     for report in reports:
         if report.how is How.TROUBLE:
             at = "" if report.rank is None else f"{report.who}: "

@@ -69,12 +69,7 @@ class SlurmStep:
     """A step for the runs of a block, one after the other; it begins with the first run."""
 
     def __init__(self, results: Path) -> None:
-        """Begin nothing yet.
-
-        Args:
-            results: a folder that all ranks see.
-        """
-        self._results = results
+        self._results = results  # a folder that all ranks see
         # For what srun prints. When it begins, stderr may be the log of a single run.
         self._stderr = os.dup(2)
         self._process: subprocess.Popen[bytes] | None = None

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked, stamp, writing
-from thinwire.base.signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
+from thinwire.base.signals import STOPS, interrupts_ending_at_once, stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
 from thinwire.launch import slurm_step
-from thinwire.launch.forks import fork, import_for_runs
+from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import Start, until_it_ends
 from thinwire.records import record
@@ -66,7 +66,7 @@ def train_block(
         results: a folder that all ranks see.
         jobs: runs at the same time; 1 if they are timed.
         train: runs an attempt in a process on this machine, and gives the exit code.
-        log: is called with lines about the progress.
+        log: takes lines about the progress.
         again: train also what was made before.
 
     Raises:
@@ -78,14 +78,7 @@ def train_block(
     if not waiting:
         return 0
     running: dict[int, _Running] = {}
-    asked_to_stop = exit_code = 0
-
-    def forward_signal(number: int) -> None:
-        nonlocal asked_to_stop
-        asked_to_stop = number
-        for pid in running:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    exit_code = 0
 
     def end(run: _Running, code: int) -> None:
         nonlocal exit_code
@@ -102,9 +95,9 @@ def train_block(
 
     with slurm_step.step_for(block[0], results) as step:
         starter = step.starter if step else _local_starter(load(block[0].suite), results, train)
-        with gpus_claimed(gpus_of(block[0])), heeding_stops(forward_signal):
-            while running or (waiting and not (exit_code or asked_to_stop)):
-                while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
+        with gpus_claimed(gpus_of(block[0])), stops_forwarded(running) as asked:
+            while running or (waiting and not (exit_code or asked[-1])):
+                while waiting and len(running) < jobs and not (exit_code or asked[-1]):
                     cell, key = waiting.pop(0)
                     before = stamp(record_folder(results, cell) / record.RUN)
                     run = _Running(cell, key, time.monotonic(), before)
@@ -117,8 +110,8 @@ def train_block(
                 if running:
                     pid, status = os.wait()
                     end(running.pop(pid), os.waitstatus_to_exitcode(status))
-    if asked_to_stop:
-        exit_code = 128 + asked_to_stop
+    if asked[-1]:
+        exit_code = 128 + asked[-1]
     if exit_code:
         slurm_step.wait_for_a_requeue()
     return exit_code

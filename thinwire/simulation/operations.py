@@ -57,7 +57,7 @@ Step = list[Operation]
 
 def steps_of(recorder: Recorder) -> list[Step]:
     """The operations of each step that a worker has recorded."""
-    spans = [Span(*span) for span in recorder.spans]
+    spans = recorder.spans
     steps: list[Step] = [[] for _ in range(max((span.step for span in spans), default=-1) + 1)]
     servers = _server_seconds(spans)
     posted = set()

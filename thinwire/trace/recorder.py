@@ -63,8 +63,7 @@ class RecordedCall:
     ended_ns: int = 0  # when the answer was there, or the message had left; 0: the transport does not know
     number: int = NO_CALL  # among the calls of this worker
     after: tuple[int, ...] = ()  # the numbers of the calls for whose end it is held back
-    # What the server did for this call, if it runs in a thread of its own; the fields of a `Span` each.
-    server_spans: list[tuple[int, Activity, int, int]] = field(default_factory=list)
+    server_spans: list[Span] = field(default_factory=list)  # if the server runs in a thread of its own
 
 
 class Recorder:
@@ -73,15 +72,10 @@ class Recorder:
     __slots__ = ("_now", "_since", "calls", "current", "spans", "step", "worker")
 
     def __init__(self, worker: int, now: Callable[[], int] = perf_counter_ns) -> None:
-        """Begin to record.
-
-        Args:
-            worker: whose activities these are.
-            now: the clock, in nanoseconds.
-        """
+        """Begin to record what a worker does, by a clock in nanoseconds."""
         self.worker = worker
         self.step = -1
-        self.spans: list[tuple[int, Activity, int, int]] = []  # the fields of a `Span`
+        self.spans: list[Span] = []
         self.calls: list[RecordedCall] = []
         self.current = Activity(HARNESS)
         self._now = now
@@ -90,14 +84,14 @@ class Recorder:
     def switch(self, activity: Activity) -> Activity:
         """Begin another activity; returns the one that ends, so that the caller can switch back to it."""
         now, before = self._now(), self.current
-        self.spans.append((self.step, before, self._since, now))
+        self.spans.append(Span(self.step, before, self._since, now))
         self.current, self._since = activity, now
         return before
 
     def cut(self, name: str) -> None:
         """End the current span under this name, and go on with the same kind of activity."""
         now, kind = self._now(), self.current.kind
-        self.spans.append((self.step, Activity(kind, name), self._since, now))
+        self.spans.append(Span(self.step, Activity(kind, name), self._since, now))
         self.current, self._since = Activity(kind), now
 
     def call(self, call: RecordedCall) -> int:
@@ -121,7 +115,7 @@ def on_server_track(call: RecordedCall) -> Iterator[None]:
         yield
     finally:
         recording.reset(token)
-        call.server_spans += [span for span in aside.spans if span[1].kind != HARNESS]
+        call.server_spans += [span for span in aside.spans if span.activity.kind != HARNESS]
 
 
 def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -63,12 +63,7 @@ class Trace(NamedTuple):
 
 
 def of_recorders(recorders: Iterable[Recorder], zero_ns: int) -> Trace:
-    """The trace of some workers.
-
-    Args:
-        recorders: of the workers.
-        zero_ns: the moment from which all workers count, in nanoseconds of the recorders' clock.
-    """
+    """The trace of some workers, which count from `zero_ns`, in nanoseconds of the recorders' clock."""
     recorders = list(recorders)
     spans = [row for recorder in recorders for row in _spans(recorder, zero_ns)]
     calls = [_call(recorder.worker, call, zero_ns) for recorder in recorders for call in recorder.calls]
@@ -121,11 +116,10 @@ def _table(rows: Sequence[tuple[object, ...]], columns: pa.Schema) -> pa.Table:
 
 def _spans(recorder: Recorder, zero_ns: int) -> Iterable[tuple[object, ...]]:
     """The rows of a worker in the table of spans; first its own, then those of the server that it hosts."""
-    for fields in recorder.spans:
-        span = Span(*fields)
+    for span in recorder.spans:
         call = None if span.activity.call == NO_CALL else span.activity.call
         yield _span(recorder.worker, COMPUTE, span, call, zero_ns)
-    served = [(call.number, Span(*fields)) for call in recorder.calls for fields in call.server_spans]
+    served = [(call.number, span) for call in recorder.calls for span in call.server_spans]
     for number, span in sorted(served, key=lambda entry: entry[1].begin_ns):
         yield _span(recorder.worker, SERVER_TRACK, span, number, zero_ns)
 
@@ -157,15 +151,7 @@ def _call(worker: int, call: RecordedCall, zero_ns: int) -> tuple[object, ...]:
 
 
 def step_seconds(trace: Trace, track: str = COMPUTE) -> dict[str, float]:
-    """The seconds of a step by activity: the mean over the workers, then the median over the steps.
-
-    Args:
-        trace: of all workers.
-        track: whose spans are counted.
-
-    Returns:
-        The seconds of each activity that has a span on this track.
-    """
+    """The seconds of a step by activity on a track: means over the workers, then medians over the steps."""
     spans = trace.spans.to_pandas()
     spans = spans[spans["step"] >= 0]
     workers, steps = spans["worker"].nunique(), spans["step"].nunique()

@@ -31,15 +31,15 @@ class Ledger:
         self.rows: dict[tuple[str, str, str], Bytes] = {}
 
     def add(self, channel: str, verb: str, kind: str, push: int, pull: int, wire: Wire) -> None:
-        """Enter the tensor of one kind in one message.
+        """Enter the tensor of one kind in one message, in bytes.
 
         Args:
-            channel: the name of the channel.
-            verb: the verb of the call; a `push_pull` is entered as `push` and `pull`.
-            kind: one of `thinwire.traffic.ledger.KINDS`.
-            push: bytes that the worker encoded.
-            pull: bytes that the worker decoded.
-            wire: bytes on the worker's link.
+            channel: its name.
+            verb: of the call; a `push_pull` is entered as `push` and `pull`.
+            kind: one of `KINDS`.
+            push: what the worker encoded.
+            pull: what the worker decoded.
+            wire: what passed the worker's link.
         """
         row = self.rows.get((channel, verb, kind))
         if row is None:
@@ -53,8 +53,7 @@ class Ledger:
 
     def total(self) -> Bytes:
         """Return the sum over channels, verbs and kinds."""
-        rows = [astuple(row) for row in self.rows.values()]
-        return Bytes(*(sum(column) for column in zip(*rows))) if rows else Bytes()
+        return Bytes(*map(sum, zip(*map(astuple, self.rows.values()))))
 
     def state(self) -> dict[str, list[int]]:
         """Return all rows for a checkpoint."""

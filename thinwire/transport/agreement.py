@@ -36,7 +36,6 @@ class CallLog:
         self._last: deque[str] = deque(maxlen=REMEMBERED)
 
     def note(self, call: Call) -> None:
-        """Enter a call."""
         words = call.describe(self._in_words)
         if self._in_words:
             self._last.append(words)
@@ -54,10 +53,9 @@ class CallLog:
 
 
 def disagreeing(summaries: list[dict[str, Summary]]) -> str | None:
-    """Return a channel on which the workers have not made the same calls; None if there is none.
+    """A channel on which the workers have not made the same calls; None if there is none.
 
-    Args:
-        summaries: of every worker, by channel.
+    Here and below, `summaries` has those of every worker, by channel.
     """
     for key in {key for summary in summaries for key in summary}:
         if len({tuple(summary[key]["calls"]) for summary in summaries if key in summary}) > 1:
@@ -70,8 +68,7 @@ def first_difference(logs: dict[int, dict[str, str]]) -> str | None:
 
     A worker that has not made as many calls yet does not count as different.
 
-    Args:
-        logs: what `CallLog.last` returned on each worker, by rank.
+    `logs` has what `CallLog.last` returned on each worker, by rank.
     """
     for number in sorted({number for log in logs.values() for number in log}, key=int):
         calls = {rank: log[number] for rank, log in logs.items() if number in log}
@@ -83,14 +80,7 @@ def first_difference(logs: dict[int, dict[str, str]]) -> str | None:
 
 
 def require_received(summaries: list[dict[str, Summary]]) -> None:
-    """Check that every message has been received.
-
-    Args:
-        summaries: of every worker, by channel.
-
-    Raises:
-        MethodError: a message has not; the error names its sender and receiver.
-    """
+    """Raise a MethodError that names sender and receiver if a message has not been received."""
     for key in {key for summary in summaries for key in summary}:
         members = [summary[key] for summary in summaries if key in summary]
         for source, sender in enumerate(members):
@@ -104,11 +94,7 @@ def require_received(summaries: list[dict[str, Summary]]) -> None:
 
 
 def require_same_call(group: Group, number: int, calls: list[Call]) -> None:
-    """Check in one process that all members have made the same call.
-
-    Raises:
-        MethodError: two of them differ.
-    """
+    """Raise a MethodError if the members, all of them in this process, have made different calls."""
     first = calls[0]
     expected = _must_agree(first)
     for rank, call in enumerate(calls[1:], 1):

@@ -47,11 +47,11 @@ class Group:
         """Describe the group.
 
         Args:
-            name: the name of its channel.
+            name: of its channel.
             members: the workers, in the order of their ranks.
             nodes: the node of each member.
             worker: the member that this object stands for.
-            ledger: the ledger of that member.
+            ledger: of that member.
         """
         self.name = name
         self.members = members
@@ -131,8 +131,7 @@ class Call:
     def describe(self, in_full: bool = True) -> str:
         """Describe the call in words; all members must make calls with the same description.
 
-        Args:
-            in_full: name the tensors, too, which may take longer than the call itself.
+        In full, with the tensors, it may take longer than the call itself.
         """
         about = [self.kind, self.key]
         if in_full:
@@ -269,12 +268,8 @@ class Together:
     """
 
     def __init__(self, reduces: bool = False) -> None:
-        """Begin with no call.
-
-        Args:
-            reduces: is it a reduce-scatter? Then call j goes to rank j, whose server is a `PartMean`.
-        """
         self.calls: list[Call] = []
+        # Is it a reduce-scatter? Then call j goes to rank j, whose server is a `PartMean`.
         self.reduces = reduces
         # Set by a transport that carries them as one; returns the function that waits for all of them.
         self.carry: Callable[[Together], Callable[[], Outcomes]] | None = None

@@ -115,7 +115,7 @@ class Endpoint:
         """Open the channel. All members must do so at the same time.
 
         Args:
-            members: the members as ranks in the whole run.
+            members: as ranks in the whole run.
             group: their process group; None if there is only one member.
             rank: of this worker in the whole run.
             cluster: tells which workers share a host.

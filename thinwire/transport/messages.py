@@ -54,14 +54,9 @@ class PointToPoint:
         ragged: bool = False,
         left: Callable[[], None] | None = None,
     ) -> None:
-        """Send a payload to members of the channel without waiting for them.
+        """Send a payload to the members with these ranks, without waiting for them.
 
-        Args:
-            payload: flat tensors by kind.
-            to: the ranks of the receivers.
-            tag: of the message.
-            ragged: are its sizes unknown to the receivers?
-            left: called in a thread as soon as a part of the message has left.
+        `left` is called in a thread as soon as a part of the message has left.
         """
         header, body = wire_format.pack(payload, ragged)
         for part_number, part in enumerate((header, body.cpu())):

@@ -105,12 +105,7 @@ def join(placement: Placement, timeout_seconds: float, refusal: str | None = Non
 
 
 def _meet(placement: Placement, store: Store, timeout_seconds: float, refusal: str | None) -> None:
-    """Wait until all ranks have come, and open their group.
-
-    Raises:
-        Refused: rank 0 has passed a refusal.
-        RuntimeError: of torch: the store is gone, a rank has not come, or it cannot be reached.
-    """
+    """Wait until all ranks have come, and open their group; torch raises RuntimeErrors if it cannot."""
     limit = timedelta(seconds=timeout_seconds)
     ranks = range(placement.workers)
     store.set(_here(placement.rank), "")
@@ -132,11 +127,7 @@ def _meet(placement: Placement, store: Store, timeout_seconds: float, refusal: s
 
 
 def open_group(members: list[int] | None, backend: str) -> Any:
-    """Open and return a process group; all ranks must open all groups in the same order.
-
-    Args:
-        members: ranks; None: all ranks.
-        backend: of torch.distributed, see `device.backend_of`.
+    """Open the process group of some ranks, or of all; all ranks must open all groups in the same order.
 
     Raises:
         ConnectionLost: a member did not come.

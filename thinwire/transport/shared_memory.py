@@ -81,7 +81,6 @@ class SharedMemory:
         self._digest = crc32(call.encode()).to_bytes(_DIGEST_BYTES)
 
     def close(self) -> None:
-        """Release segments and pipes."""
         for pipe in (*self._out.values(), *self._in.values()):
             os.close(pipe)
         for segment in self._segments:
@@ -200,7 +199,7 @@ class SharedMemory:
         return sizes, answer
 
     @property
-    def _own(self) -> "Segment":
+    def _own(self) -> Segment:
         return self._segments[self._rank]
 
     def _write(self, payload: Payload, ragged: bool) -> None:
@@ -227,27 +226,14 @@ class SharedMemory:
         return [word, *map(self._await, self._others)]
 
     def _signal(self, member: int, word: int = 0) -> None:
-        """Signal to a member that this worker has reached this point.
-
-        Args:
-            member: its rank.
-            word: a number of 32 bits for that member.
-
-        Raises:
-            ConnectionLost: the member has ended.
-        """
+        """Signal to a member, with a number of 32 bits for it, that this worker has reached this point."""
         try:
             os.write(self._out[member], self._digest + word.to_bytes(_WORD_BYTES))
         except BrokenPipeError:
             raise _ended(member) from None
 
     def _await(self, member: int) -> int:
-        """Wait for the signal of a member, and return its word.
-
-        Raises:
-            ConnectionLost: the member has ended.
-            MethodError: the member carries out another call.
-        """
+        """Wait for the signal of a member that carries out the same call, and return its word."""
         signal = os.read(self._in[member], _DIGEST_BYTES + _WORD_BYTES)
         if not signal:
             raise _ended(member)

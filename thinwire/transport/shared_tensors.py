@@ -23,11 +23,7 @@ class Segment:
 
     @classmethod
     def new(cls) -> "Segment":
-        """Return an empty segment of this process. Others open it through /proc.
-
-        Raises:
-            ResourceError: there is not enough memory, or too many files are open.
-        """
+        """Return an empty segment of this process. Others open it through /proc."""
         try:
             return cls(os.memfd_create("thinwire"))
         except OSError as error:
@@ -85,11 +81,7 @@ class SharedTensors:
     """The shared memory of a worker. All channels whose members share the host know it."""
 
     def __init__(self) -> None:
-        """Open the memory, which is empty.
-
-        Raises:
-            ResourceError: there is not enough memory, or too many files are open.
-        """
+        """Open the memory, which is empty; a ResourceError says what is missing."""
         self.segment = Segment.new()
         self._mappings: list[_Mapping] = []
 
@@ -145,5 +137,5 @@ class SharedTensors:
         return None
 
     def close(self) -> None:
-        """Release the memory; tensors that are still there keep it."""
+        """Close the file; tensors that are still there keep its memory."""
         self.segment.close()

@@ -32,7 +32,6 @@ def pack(payload: Payload, ragged: bool) -> tuple[Tensor, Tensor]:
 
 
 def body_bytes(header: Tensor) -> int:
-    """Return how many bytes the body has."""
     return int(header[0])
 
 
@@ -54,7 +53,7 @@ def unpack(header: Tensor, body: Tensor) -> Payload:
 
 
 def _room(length: int, dtype: torch.dtype) -> int:
-    """Return the bytes of a tensor in the body, including the padding before the next one."""
+    """The bytes of a tensor in the body, including the padding before the next one."""
     size = length * dtype.itemsize
     return size + -size % _ALIGNED
 
