@@ -14,12 +14,10 @@ from tests.sound import cells
 from thinwire.audit.verify import problems_of_conclusions
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.config.grid_subset import of
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations, paper, values
-from thinwire.publish.paper import values as origins
 from thinwire.publish.paper.declarations import Bars
-from thinwire.publish.paper.values import MINUS, Value
+from thinwire.publish.paper.values import MINUS, Value, text_of
 from thinwire.report import report_files
 from thinwire.report.rows import collect
 from thinwire.report.tables.summarise import summarise
@@ -113,18 +111,17 @@ def test_every_value_of_the_text_leads_to_its_runs(made):
     runs = content["origins"][content["values"]["demo.dgc.saved"]["origin"]]["runs"]
     expected = [c for c in cells("demo") if (c.method.label, c.workers) == ("dgc", 8)]
     assert [made / run["folder"] for run in runs] == [record_folder(made, cell) for cell in expected]
-    assert [run["anchor"] for run in runs] == [origins.anchor(cell) for cell in expected]
+    assert [run["anchor"] for run in runs] == [values.anchor(cell) for cell in expected]
     assert f"index.html#{runs[0]['anchor']}".encode() in (made / "paper.pdf").read_bytes()
 
 
-def test_behind_a_value_are_only_the_runs_that_were_collected(made, copied, monkeypatch):
+def test_behind_a_value_are_only_the_runs_that_were_collected(made):
     """A table may be made of a part of its suite, for example of fewer repetitions."""
     file = declarations.read().files["demo"]
     table = pd.read_csv(made / "tables/demo/summary.csv")
     rows = table[(table.method == "dgc") & (table.workers == 8)]
-    monkeypatch.setattr(collect, "cells", cells)
-    collect.collect(["demo"], copied, of({"repetitions": 2}))
-    found = origins.runs_behind(file, rows, copied, collect.collected_folders(copied), origins.grid)
+    collected = {record_folder(made, cell) for cell in cells("demo") if cell.repetition < 2}
+    found = values.runs_behind(file, rows, made, collected, values.grid)
     assert [cell.repetition for cell, _ in found] == [0, 1]
 
 
@@ -175,7 +172,7 @@ def test_the_text_cites_every_source_of_a_method():
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (-43.14, 1, f"{values.MINUS}43.1"),
+        (-43.14, 1, f"{MINUS}43.1"),
         (-0.04, 1, "0.0"),
         (21386, 0, "21,386"),
         (float("nan"), 1, "n/a"),
@@ -184,7 +181,7 @@ def test_the_text_cites_every_source_of_a_method():
     ],
 )
 def test_a_value_as_the_paper_prints_it(value, digits, text):
-    assert values.text_of(value, digits) == text
+    assert text_of(value, digits) == text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.plugins import show
 from thinwire.publish.paper import declarations as tables
-from thinwire.publish.paper.declarations import Declarations, File, Published
+from thinwire.publish.paper.declarations import Declarations, File
 from thinwire.records import record
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import collected_folders
@@ -72,13 +72,7 @@ def of_rows(
 ) -> Origin:
     """The origin of a value that comes from these rows of a whole file.
 
-    Args:
-        file: that holds the rows.
-        rows: the value's own.
-        whole: all rows of the file.
-        results: the folder of results.
-        collected: the folders of the records that the tables were made from.
-        grid: of a suite.
+    `collected` has the folders of the records that the tables were made from.
 
     Raises:
         UserError: the record of a run is missing.
@@ -169,12 +163,15 @@ def collect(declarations: Declarations, results: Path) -> Collected:
     every = {**declarations.files, **declarations.figures}
     missing = {key: file.made_by for key, file in every.items() if not file.on_disk(results).is_file()}
     for key in missing:
-        require(every[key], results)
-    values = {name: _published(published) for name, published in declarations.published.items()}
-    found = {
-        value.origin: _of(published)
-        for value, published in zip(values.values(), declarations.published.values())
-    }
+        if every[key].required:
+            path, again = show(every[key].on_disk(results)), every[key].made_by
+            raise UserError(f"{path} is missing, and the paper needs it: run `{again}` first")
+    values: dict[str, Value] = {}
+    found: dict[str, Origin] = {}
+    for name, published in declarations.published.items():
+        key, note = f"published-{published.of}", f"as {published.place} says"
+        values[name] = Value(published.text.replace("-", MINUS), key)
+        found[key] = Origin(key, f"publication {published.of}", "", "", [], note)
     collected, once = collected_folders(results), cache(grid)
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
@@ -201,13 +198,6 @@ def collect(declarations: Declarations, results: Path) -> Collected:
     return Collected(values, found, missing)
 
 
-def require(file: File, results: Path) -> None:
-    """Raise a UserError if the file is required: there is no paper without it."""
-    if file.required:
-        path = show(file.on_disk(results))
-        raise UserError(f"{path} is missing, and the paper needs it: run `{file.made_by}` first")
-
-
 def text_of(value: Any, digits: int) -> str:
     """A value as the paper prints it."""
     if isinstance(value, str):
@@ -231,12 +221,3 @@ def number_of(text: str) -> float:
 def _rows(file: File, results: Path) -> pd.DataFrame:
     rows = tables.read_rows(file.on_disk(results), file.made_by)
     return rows[rows["suite"] == file.suite] if file.suite and "suite" in rows else rows
-
-
-def _published(published: Published) -> Value:
-    return Value(published.text.replace("-", MINUS), f"published-{published.of}")
-
-
-def _of(published: Published) -> Origin:
-    note = f"as {published.place} says"
-    return Origin(f"published-{published.of}", f"publication {published.of}", "", "", [], note)

@@ -78,12 +78,7 @@ def begin_cell(
 ) -> "wandb.Run":
     """Begin the run of a cell, as `begin` does, with its axes and metrics.
 
-    Args:
-        cell: the cell that is run.
-        kind: the kind of run, as in its record.
-        seconds: as `fields.seconds_of` names them.
-        folder: as for `begin`.
-        mode: as for `begin`.
+    `kind` is that of its record, and `seconds` are as `fields.seconds_of` names them.
     """
     run = begin(fields.about(cell, kind), folder, mode)
     for axis in fields.axes(seconds):

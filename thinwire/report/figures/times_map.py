@@ -132,20 +132,15 @@ def _state(row: dict[Hashable, Any]) -> str:
 def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
     """Draw the cell of a method that is faster than SSGD."""
     x, y = corner
-    colour = look(method).colour
-    box = None
-    match accuracy:
-        case Known.SAME:
-            patch = Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white")
-        case Known.CHANGED:
-            patch = Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", hatch=_HATCH)
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-        case _:
-            inner, side = (x + _INSET, y + _INSET), 1 - 2 * _INSET
-            patch = Rectangle(
-                inner, side, side, facecolor="white", edgecolor=colour, linewidth=_EDGE, zorder=2
-            )
-    axes.add_patch(patch)
+    colour, box = look(method).colour, None
+    inset = 0.0
+    drawn: dict[str, Any] = {"facecolor": colour, "edgecolor": "white"}
+    if accuracy == Known.CHANGED:
+        drawn["hatch"], box = _HATCH, {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    elif accuracy != Known.SAME:
+        inset, drawn = _INSET, {"facecolor": "white", "edgecolor": colour, "linewidth": _EDGE, "zorder": 2}
+    side = 1 - 2 * inset
+    axes.add_patch(Rectangle((x + inset, y + inset), side, side, **drawn))
     axes.text(
         x + 0.5,
         y + 0.48,
