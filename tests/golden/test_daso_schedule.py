@@ -16,7 +16,6 @@ from tests.reference import daso, daso_schedule
 from tests.reference.sgd import Run
 from thinwire import plugins
 from thinwire.base.options import resolve
-from thinwire.base.placement import Cluster
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 
@@ -98,16 +97,12 @@ def gradient(noise: np.ndarray, worker: int, step: int, weight: np.ndarray) -> n
 def by_the_method(case: Case, noise: np.ndarray) -> tuple[list[np.ndarray], list[list[int]]]:
     """After every step: the mean of the workers' weights, and each worker's messages to the other node."""
     method = plugins.get("method", "daso").load()
-    recipe = small.recipe(
-        epochs=len(case.losses), optimizer={"lr": LR, "momentum": MOMENTUM}, schedule={"name": "constant"}
-    )
+    recipe = {"optimizer": {"lr": LR, "momentum": MOMENTUM}, "schedule": {"name": "constant"}}
+    task = small.task(WORKERS, NODES, epochs=len(case.losses), seed=0, **recipe)
     transport = InProcess(WORKERS)
     config = resolve(method, {**case.options, "blocking_dtype": "full"})
     workers = [
-        Worker(
-            rank, Two(), method, config, recipe, Cluster(WORKERS, NODES), case.steps_per_epoch, 0, transport
-        )
-        for rank in range(WORKERS)
+        Worker(rank, Two(), method, config, task, case.steps_per_epoch, transport) for rank in range(WORKERS)
     ]
 
     def together(turn):

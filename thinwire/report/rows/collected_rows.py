@@ -16,6 +16,7 @@ from thinwire.records.record import Record
 from thinwire.records.result import BYTES, Result, Seconds
 from thinwire.train.record_check import SoundRecord
 
+_AT_ONCE = 256
 # Settings of NCCL that decide how fast it is, and whether bits repeat.
 _NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
 _CLOCKS = [f"{name}_seconds" for name in Seconds.model_fields]
@@ -34,8 +35,7 @@ class Rows:
         self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
         self._of_run: list[dict[str, object]] = []
-        self._curves: list[pa.Table] = []
-        self._traffic: list[pa.Table] = []
+        self._curves, self._traffic = _Tables(), _Tables()
 
     def add(self, made: SoundRecord) -> None:
         """Add the rows of a record."""
@@ -49,11 +49,12 @@ class Rows:
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop_columns([c for c in curve.column_names if c.endswith("_seconds")])
-        self._curves.append(curve)
+        self._curves.add(curve)
         # The rows of a record are sums so far, so those of its last step are the traffic of the whole run.
         step = traffic["step"].to_numpy()
         last = step == step.max(initial=0)
-        self._traffic.append(traffic.filter(last))
+        # `kind` is how the run was made, in all collected files.
+        self._traffic.add(traffic.filter(last).rename_columns({"kind": "payload_kind"}))
 
     def summary(self) -> str:
         """The content of `summary.csv`."""
@@ -67,20 +68,17 @@ class Rows:
         """The rows of `curves.parquet`."""
         rows = self._joined(self._curves)
         if without := self._without_time():
-            rows.loc[np.isin(_run_of_row(self._curves), list(without)), _CLOCKS] = math.nan
+            rows.loc[np.isin(self._curves.run_of_row(), list(without)), _CLOCKS] = math.nan
         return rows
 
     def traffic(self) -> pd.DataFrame:
         """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
-        # `kind` is how the run was made, in all collected files.
-        return self._joined([table.rename_columns({"kind": "payload_kind"}) for table in self._traffic])
+        return self._joined(self._traffic)
 
-    def _joined(self, tables: Sequence[pa.Table]) -> pd.DataFrame:
+    def _joined(self, tables: "_Tables") -> pd.DataFrame:
         """The rows of all runs, each with the names of its run, and what is known about the whole run."""
-        of_rows = pd.DataFrame(self._of_run).iloc[_run_of_row(tables)].reset_index(drop=True)
-        # A column that some of the records lack is empty there.
-        table = pa.concat_tables(tables, promote_options="default")
-        return pd.concat([table.to_pandas(), of_rows], axis=1)
+        of_rows = pd.DataFrame(self._of_run).iloc[tables.run_of_row()].reset_index(drop=True)
+        return pd.concat([tables.whole().to_pandas(), of_rows], axis=1)
 
     def _without_time(self) -> dict[int, str]:
         """The numbers of the runs that were measured under other conditions than their baseline, and why.
@@ -99,8 +97,26 @@ class Rows:
         return found
 
 
-def _run_of_row(tables: Sequence[pa.Table]) -> np.ndarray:
-    return np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+class _Tables:
+    """A table of each run, which become one. They are joined at times: a table takes more than its rows."""
+
+    def __init__(self) -> None:
+        self._lengths: list[int] = []
+        self._parts: list[pa.Table] = []
+
+    def add(self, table: pa.Table) -> None:
+        self._lengths.append(len(table))
+        self._parts.append(table)
+        if len(self._parts) == _AT_ONCE:
+            self._parts = [self.whole().combine_chunks()]
+
+    def run_of_row(self) -> np.ndarray:
+        """The number of the run of each row."""
+        return np.repeat(np.arange(len(self._lengths)), self._lengths)
+
+    def whole(self) -> pa.Table:
+        """All rows; a column that some of the records lack is empty there."""
+        return pa.concat_tables(self._parts, promote_options="default")
 
 
 @cache
