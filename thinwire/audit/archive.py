@@ -152,7 +152,11 @@ _SIMULATED = (f"tables/{HSGD_RATIO}.csv", f"figures/{HSGD_RATIO}.pdf", f"figures
 
 
 def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
-    """Copy the records and simulated times of suites, and collect all that are in the archives then."""
+    """Copy the records and simulated times of suites, and collect all that are in the archives then.
+
+    Raises:
+        UserError: a record is missing, damaged or out of date, also one of a suite that was there before.
+    """
     for suite in suites:
         pack(results, suite, reference)
         _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
@@ -173,6 +177,9 @@ def rebuild(reference: Path, processes: int) -> list[str]:
 
     Returns:
         Sentences about figures that are not drawn, and about suites whose claims cannot be judged.
+
+    Raises:
+        UserError: a file is missing, damaged or changed.
     """
     # Only here, because what draws takes seconds to import, and `thinwire verify` reads archives, too.
     from thinwire.publish.page import page

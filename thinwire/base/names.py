@@ -16,14 +16,14 @@ _RULE = f"at most {LONGEST_LABEL} letters, digits and . _ + -, beginning with a 
 
 
 def require_label(label: str) -> str:
-    """Check and return a label, which is used as the name of a folder."""
+    """Check and return a label, the name of a folder; a `UserError` says why it is none."""
     if not re.fullmatch(_LABEL, label):
         raise UserError(f"{quoted(label)} cannot be a label: take {_RULE}")
     return label
 
 
 def require_suite_name(name: str) -> str:
-    """Check and return the name of a suite: the path of its file under `config/`, made of labels."""
+    """Return the name of a suite, the path of its file under `config/`; a `UserError` says why it is none."""
     if not all(re.fullmatch(_LABEL, part) for part in name.split("/")):
         raise UserError(
             f"{quoted(name)} cannot be the name of a suite: for each part between slashes take {_RULE}"

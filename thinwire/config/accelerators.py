@@ -54,7 +54,8 @@ def accelerator_of(name: str, precision: Precision) -> str:
 def unlike_recipe(name: str, precision: Precision) -> str | None:
     """Say that an accelerator computes in another precision than a recipe, as its runs never would.
 
-    The result is a sentence without its full stop, or None if both are the same.
+    The result is a sentence without its full stop, or None if both are the same. Errors are those of
+    `load_accelerator`.
     """
     own = load_accelerator(name).precision
     if own == precision:
@@ -66,6 +67,10 @@ def unlike_recipe(name: str, precision: Precision) -> str | None:
 
 
 def load_accelerator(name: str) -> Accelerator:
-    """Read and validate the accelerator of this name."""
+    """Read and validate the accelerator of this name.
+
+    Raises:
+        UserError: there is no such accelerator, or its file has errors; one message lists all of them.
+    """
     path = yaml_file.named(ACCELERATORS, name, "accelerator")
     return yaml_file.read(path, Accelerator, "an accelerator", "docs/simulation.md")

@@ -126,7 +126,11 @@ class ClusterDescription(Strict):
 
 
 def load_cluster(name: str) -> ClusterDescription:
-    """Read and validate the cluster of this name."""
+    """Read and validate the cluster of this name.
+
+    Raises:
+        UserError: there is no such cluster, or its file has errors; one message lists all of them.
+    """
     return read(yaml_file.named(CLUSTERS, name, "cluster"))
 
 

@@ -123,7 +123,11 @@ def preparation(name: str, path: str) -> Cell:
 
 
 def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
-    """Require that nothing that decides a result was changed after its job was planned."""
+    """Require that nothing that decides a result was changed after its job was planned.
+
+    Raises:
+        UserError: the present fingerprint is not the planned one.
+    """
     if planned not in (None, now):
         raise UserError(
             f"{show(path_of(cell.suite))} or thinwire itself was changed since {cell.path} was planned, so "

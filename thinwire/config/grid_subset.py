@@ -99,7 +99,11 @@ WHOLE = Subset()
 
 
 def of(given: Mapping[str, object]) -> Subset:
-    """Read a subset from values by key: names with commas between them. Other keys are ignored."""
+    """Read a subset from values by key: names with commas between them. Other keys are ignored.
+
+    Raises:
+        UserError: a value is empty, or `repetitions` is not a positive number.
+    """
     names = {key: _split(key, given[key]) for key in _NAMES_OF if key in given}
     if _REPETITIONS not in given:
         return Subset(names)
@@ -110,7 +114,11 @@ def of(given: Mapping[str, object]) -> Subset:
 
 
 def of_words(words: Iterable[str]) -> Subset:
-    """Read a subset from words of the form KEY=NAME,NAME."""
+    """Read a subset from words of the form KEY=NAME,NAME.
+
+    Raises:
+        UserError: a word has another form, a key is unknown or given twice, or `of` refuses its value.
+    """
     given: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -153,7 +153,11 @@ def path_of(suite: str) -> Path:
 
 
 def read(suite: str) -> Tuning:
-    """Read and validate the tuning of a suite."""
+    """Read and validate the tuning of a suite.
+
+    Raises:
+        UserError: there is none, or the file has errors; one message lists all of them.
+    """
     path = path_of(suite)
     if not path.exists():
         there = folders.below(ROOT / "config" / "tuning", ROOT)
@@ -170,7 +174,11 @@ MOST_OPTIONS = 2
 
 
 def tunes(label: str, entry: Entry) -> dict[str, list[float]]:
-    """The ends of the range of each option in `Method.tunes`. An option that the entry sets is not drawn."""
+    """The ends of the range of each option in `Method.tunes`. An option that the entry sets is not drawn.
+
+    Raises:
+        UserError: the attribute is not as `thinwire.Method.tunes` explains.
+    """
     plugin = plugins.get("method", entry.use or label)
     named = plugin.literal("tunes") or {}
     if not (len(named) <= MOST_OPTIONS and all(map(_valid, named.items()))):

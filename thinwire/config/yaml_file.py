@@ -88,7 +88,7 @@ def mapping(path: Path, what: str, explained_in: str) -> dict[str, object]:
 
 
 def read(path: Path, schema: type[S], what: str, explained_in: str) -> S:
-    """Read a file as `mapping` does, and validate it as `validated` does."""
+    """Read a file as `mapping` does, and validate it as `validated` does; their errors are its errors."""
     return validated(schema, mapping(path, what, explained_in), path)
 
 

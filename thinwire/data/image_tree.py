@@ -72,7 +72,11 @@ class ImageTree:
         return sorted(names)
 
     def contents(self, entries: list[Entry]) -> Generator[bytes, None, None]:
-        """The files of some entries, which are given in the order of the tree; they may not be readable."""
+        """The files of some entries, which are given in the order of the tree.
+
+        Raises:
+            UserError: one of them cannot be read.
+        """
         with _readable(self.path):
             if self.path.is_dir():
                 for entry in entries:

@@ -54,7 +54,7 @@ class Facts(Schema):
 
 
 def read(folder: Path) -> SoundRecord:
-    """Read the record in a folder, of any suite; it must be sound, and made under these rules."""
+    """Read the record in a folder, of any suite; a `UserError` if it is unsound, or of other rules."""
     run = record.read(folder / record.RUN, "take the record as it was written")
     if (rules := run.cell.get("rules")) != RULES_VERSION:
         raise UserError(

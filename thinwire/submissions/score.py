@@ -44,7 +44,7 @@ class Score(Schema):
 
 
 def drawn(made: list[SoundRecord], number: int, seed: int) -> list[Cell]:
-    """Cells that are drawn at random: the same seed draws the same ones."""
+    """Cells drawn at random, the same for a seed; a `UserError` if there are fewer, or none is wanted."""
     if not 1 <= number <= len(made):
         raise UserError(
             f"--cells {number}: the submission has {len(made)} records, of which at least 1 is drawn"
@@ -53,7 +53,7 @@ def drawn(made: list[SoundRecord], number: int, seed: int) -> list[Cell]:
 
 
 def repeat(submission: Submission, cell: Cell, results: Path) -> Reproduction:
-    """Train a cell of a submission again, as `reproduce` does."""
+    """Train a cell of a submission again, as `reproduce` does, with its errors."""
     with folders.named(submission.folder):
         return reproduction.reproduce(record_folder(submission.folder, cell), results)
 

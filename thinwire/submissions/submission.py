@@ -147,7 +147,7 @@ def verified(results: Path, track: str, name: str, archived: bool = False) -> li
 
 
 def verified_submission(submission: Submission) -> list[SoundRecord]:
-    """The records of a submission, as `verified` gives them."""
+    """The records of a submission, as `verified` gives them, with its errors."""
     with folders.named(submission.folder):
         return verified(submission.folder, submission.about.track, submission.name, archived=True)
 

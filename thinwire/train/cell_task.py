@@ -102,7 +102,11 @@ _AMPERE = (8, 0)
 
 
 def require_precision(device: torch.device, precision: Precision) -> None:
-    """Require that a GPU computes in the precision of a recipe; one that is older only imitates it."""
+    """Require that a GPU computes in the precision of a recipe.
+
+    Raises:
+        UserError: it is older, and only imitates it.
+    """
     if precision == "fp32" or device.type != "cuda":
         return
     if torch.cuda.get_device_capability(device) < _AMPERE:

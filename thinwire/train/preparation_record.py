@@ -62,7 +62,7 @@ def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepa
 
 
 def read_sound(folder: Path, advice: str) -> Prepared:
-    """As `read`, whatever it was made for."""
+    """As `read`, whatever it was made for; a `UserError` if a file is damaged, missing or new."""
     path = folder / PREPARED
     try:
         made = Prepared.model_validate(digests.read_json(path))

@@ -46,7 +46,7 @@ class StatusExchange:
         return len(self._losses) >= self._steps_between
 
     def require_finite(self) -> None:
-        """Check the losses of this process alone, after an error: a NaN can make a method fail."""
+        """Raise `Diverged` if a loss of this process is not finite; after an error, which a NaN can cause."""
         require_finite_losses(*self._take_losses())
 
     def exchange(self, train_seconds: float) -> None:

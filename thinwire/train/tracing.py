@@ -178,7 +178,11 @@ def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts
 
 
 def whole_trace(cell: Cell, parts: Path) -> Trace:
-    """The trace of all workers, from the parts that their processes have written; they may be damaged."""
+    """The trace of all workers, from the parts that their processes have written.
+
+    Raises:
+        UserError: a part is damaged.
+    """
     processes = 1 if cell.transport == "inprocess" else cell.workers
     return trace_file.merged([trace_file.read(_part(parts, rank)) for rank in range(processes)])
 

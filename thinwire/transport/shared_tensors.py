@@ -23,7 +23,11 @@ class Segment:
 
     @classmethod
     def new(cls) -> "Segment":
-        """Return an empty segment of this process. Others open it through /proc."""
+        """Return an empty segment of this process. Others open it through /proc.
+
+        Raises:
+            ResourceError: there is not enough memory, or too many files are open.
+        """
         try:
             return cls(os.memfd_create("thinwire"))
         except OSError as error:

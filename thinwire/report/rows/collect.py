@@ -212,12 +212,12 @@ _ENGINE_NAMES = {
 
 
 def read_curves(results: Path, suite: str, task: LearningTask) -> pd.DataFrame:
-    """The rows of a suite in `curves.parquet`, with neutral names of the score; errors as in `load`."""
+    """The rows of a suite in `curves.parquet`, with neutral names of the score; errors are as in `load`."""
     return with_engine_names(_rows_of(suite, results / CURVES), task)
 
 
 def read_traffic(results: Path, suite: str) -> pd.DataFrame:
-    """The rows of a suite in `traffic.parquet`; errors as in `load`."""
+    """The rows of a suite in `traffic.parquet`; errors are those of `load`."""
     return _rows_of(suite, results / TRAFFIC)
 
 
