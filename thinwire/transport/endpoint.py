@@ -161,8 +161,15 @@ class Endpoint:
         if self._size == 1:
             inprocess.complete([pending])
             return None
-        verb: Callable[[Group, Call, int], Finish] = getattr(self._verbs, pending.call.verb)
-        return verb(pending.group, pending.call, number)
+        group, call = pending.group, pending.call
+        match call.verb:
+            case "mean":
+                return self._verbs.mean(group, call, number)
+            case "gather":
+                return self._verbs.gather(group, call, number)
+            case "broadcast":
+                return self._verbs.broadcast(group, call, number)
+        return self._verbs.push_pull(group, call, number)
 
     def send(self, group: Group, call: Call) -> None:
         """Send a message without waiting for its receiver."""
