@@ -50,6 +50,7 @@ Ssgd = plugins.get("method", "ssgd").load()
 
 class Method(Ssgd):
     equals_ssgd = []
+    tuned_as_ssgd = False
     ablations = []
     provenance = ()
 
