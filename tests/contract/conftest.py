@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from tests import small
@@ -56,6 +57,32 @@ class Subject(NamedTuple):
         """A small run of this method, set up. The default options are the method's for short runs."""
         task = self.task(cluster or self.clusters()[0], **changes)
         return small.trainer(task, self.method, **(self.method.short if options is None else options))
+
+    def trained(self, cluster: Cluster | None = None, dtype: torch.dtype = torch.float64) -> Any:
+        """Such a run at its end, which checks share: they only look at it."""
+        return _trained(self, cluster or self.clusters()[0], dtype)
+
+    def weights_of_ssgd(self, cluster: Cluster) -> list[list[torch.Tensor]]:
+        """The weights of synchronous SSGD in the same task, before the first step and after each."""
+        task = self.task(cluster)
+        key = (cluster, task.build_model, task.recipe.model_dump_json())
+        if key not in _WEIGHTS_OF_SSGD:
+            _WEIGHTS_OF_SSGD[key] = found = []
+            run = small.trainer(task, "ssgd")
+            for step in range(run.total_steps + 1):
+                run.train(until=step)
+                found.append([weight.clone() for weight in run.shipped()[0]])
+        return _WEIGHTS_OF_SSGD[key]
+
+
+_WEIGHTS_OF_SSGD: dict[Any, list[list[torch.Tensor]]] = {}
+
+
+@cache
+def _trained(subject: Subject, cluster: Cluster, dtype: torch.dtype) -> Any:
+    run = subject.trainer(cluster, dtype=dtype)
+    run.train()
+    return run
 
 
 @cache
@@ -110,7 +137,7 @@ def note(record_property: Callable[[str, object], None]) -> Callable[[str], None
 # that were written down.
 ON_ACCELERATOR = ("ssgd", "ps_sgd", "daso", "dgc", "hylo", "mp2")
 QUICK_METHODS = {
-    "test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values": ON_ACCELERATOR,
+    "test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values": ("ssgd", "dgc", "hylo"),
     "test_trains_on_an_accelerator_as_on_a_cpu": ON_ACCELERATOR,
     "test_learns": ("ssgd", "dgc", "mp2"),
     # Those with several channels.

@@ -130,8 +130,7 @@ def test_a_mirrored_worker_sends_what_it_sends_among_all_workers(subject):
     """
     learned = []
     for cluster in subject.clusters():
-        run = subject.trainer(cluster)
-        run.train()
+        run = subject.trained(cluster)
         ledgers = run.transport.share([worker.ledger.state() for worker in run.workers])
         mirrored = {}
 
@@ -231,14 +230,13 @@ def test_communicates_through_the_channels_only(subject):
 
 def test_workers_share_only_the_channels(subject):
     """Each worker gets its own module, as in its own process; the result must not change."""
-    together, apart = subject.trainer(), subject.trainer()
+    together, apart = subject.trained(), subject.trainer()
     own = []
     for rank, worker in zip(apart.transport.ranks, apart.workers):
         own.append(f"own_{subject.name}_{rank}")
         method = plugins.load_file("method", subject.path, own[-1])
         worker.method = method(worker.method.config, worker.run)
     apart.setup(together.workers[0].method.prepared)
-    together.train()
     apart.train()
     for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]

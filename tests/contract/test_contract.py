@@ -44,16 +44,15 @@ def test_describes_itself(subject):
 
 
 def test_same_bits_every_time(subject):
-    runs = [subject.trainer(dtype=torch.float32) for _ in range(2)]
-    for run in runs:
-        run.train()
-    assert small.everything(runs[0]) == small.everything(runs[1]), "two runs with the same seeds differ"
+    again = subject.trainer(dtype=torch.float32)
+    again.train()
+    first = subject.trained(dtype=torch.float32)
+    assert small.everything(again) == small.everything(first), "two runs with the same seeds differ"
 
 
 def test_runs_on_every_cluster_and_gives_finite_weights(subject):
     for cluster in subject.clusters():
-        run = subject.trainer(cluster)
-        run.train()
+        run = subject.trained(cluster)
         weights, _ = run.shipped()
         assert all(bool(weight.isfinite().all()) for weight in weights)
         assert run.step == run.total_steps
@@ -71,8 +70,8 @@ def test_gradients_of_zero_leave_finite_weights(subject):
 
 def test_does_not_depend_on_the_order_of_the_workers(subject, monkeypatch):
     """In one process the last worker goes first. In several processes, calls are delayed at random."""
-    forward, backward = (subject.trainer(subject.clusters()[-2 % len(subject.clusters())]) for _ in "ab")
-    forward.train()
+    cluster = subject.clusters()[-2 % len(subject.clusters())]
+    forward, backward = subject.trained(cluster), subject.trainer(cluster)
     together, post = InProcess.together, Processes.post
     delays = random.Random(forward.transport.ranks[0])
 
@@ -91,10 +90,9 @@ def test_does_not_depend_on_the_order_of_the_workers(subject, monkeypatch):
 
 def test_evaluation_is_neutral(subject):
     """Looking at the weights after every step changes neither the training nor the ledgers."""
-    watched, alone = subject.trainer(), subject.trainer()
+    watched = subject.trainer()
     watched.train(after_step=Trainer.shipped)
-    alone.train()
-    assert small.everything(watched) == small.everything(alone), "evaluations change the run"
+    assert small.everything(watched) == small.everything(subject.trained()), "evaluations change the run"
 
 
 def test_hooks_that_only_answer_change_nothing(subject, monkeypatch):
@@ -141,8 +139,8 @@ def test_all_workers_ship_the_same_weights(subject):
 @pytest.mark.parametrize("stop", [1, 6, 11])
 def test_resumes_to_the_same_bits(subject, stop, tmp_path):
     """Interrupt after `stop` steps, with messages in flight; save, and resume in a new process."""
-    whole, first, second = (subject.trainer(dtype=torch.float32) for _ in range(3))
-    whole.train()
+    whole = subject.trained(dtype=torch.float32)
+    first, second = (subject.trainer(dtype=torch.float32) for _ in range(2))
     first.train(until=stop)
     checkpoint.save(tmp_path, stop, first.state())
     second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
@@ -163,15 +161,11 @@ def test_equals_ssgd_with_the_options_it_declares(subject, note):
         assert clusters or dist.is_initialized(), f"equals_ssgd asks for {nodes} nodes, which it cannot have"
         differs = moves = 0.0
         for cluster in clusters:
-            run, ssgd = (
-                subject.trainer(cluster, chosen),
-                small.trainer(subject.task(cluster), "ssgd"),
-            )
-            first = [weight.clone() for weight in ssgd.workers[0].run.weights]
-            for step in range(1, run.total_steps + 1):
+            run = subject.trainer(cluster, chosen)
+            first, *later = subject.weights_of_ssgd(cluster)
+            for step, theirs in enumerate(later, start=1):
                 run.train(until=step)
-                ssgd.train(until=step)
-                mine, theirs = run.shipped()[0], ssgd.shipped()[0]
+                mine = run.shipped()[0]
                 differs = max(differs, largest_difference(mine, theirs))
                 moves = max(moves, largest_difference(theirs, first))
                 assert differs <= limit.tolerance, (

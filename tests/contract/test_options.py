@@ -42,7 +42,6 @@ QUICK = (
     "every_byte_is_metered",
     "resumes_to_the_same_bits-6",
     "every_message_in_flight_is_received",
-    "a_mirrored_worker_sends_what_it_sends_among_all_workers",
 )
 CHECKS = {name: check for name, check in EVERY.items() if name not in NOT_REPEATED}
 

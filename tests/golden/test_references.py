@@ -147,7 +147,7 @@ def label(case):
     return "-".join([name, *(f"{k}={v}" for k, v in options.items())])
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), slow(4, 2), slow(8, 1), (8, 4)])
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), (4, 2), slow(8, 1), slow(8, 4)])
 @pytest.mark.parametrize("case", CASES, ids=label)
 @pytest.mark.parametrize("nesterov", [slow(False), True], ids=["plain", "nesterov"])
 def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
@@ -251,7 +251,7 @@ def test_one_bit_adam(workers, nodes, name, warmup):
     compare(task, "one_bit_adam", options, one_bit_adam, False, **options, **known)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", ["adamw", slow("muon")])
 @pytest.mark.parametrize(
     ("name", "options", "reference"),
     [

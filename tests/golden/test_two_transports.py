@@ -3,7 +3,8 @@
 Processes also take the path of calls that GPUs take, here with gloo and on CPUs: it changes no bit.
 """
 
-from functools import partial
+from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -42,6 +43,9 @@ CASES = [
     ("ssgd", {"overlap": False}, TOLERANCE),
     ("hylo", {"compression": "uniform_kernels", "importance": "random", "residual": False}, TOLERANCE),
 ]
+# These use every verb and three types between them; `make test` leaves the others out.
+QUICK = ("gossip", "hylo", "mp2", "sparse_loco", "daso-{'blocking_dtype': 'full'}", "diloco-{'bits': 4}")
+QUICK += ("ssgd-{'gradients': 'bfloat16'}", "ps_sgd-{'servers': 'one'}")
 PLATEAU = {
     "epochs": 6,
     "schedule": {"name": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.05},
@@ -77,23 +81,48 @@ def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | No
     }
 
 
-@pytest.fixture(scope="module")
-def on_processes() -> list[Any]:
-    """The outcomes of all cases, each on both paths of calls, of parts and of the plateau; in one launch."""
-    own = [partial(trajectory, method, options) for method, options, _ in CASES]
-    both = [way for each in own for way in (each, partial(processes.on_device_group, each))]
-    return processes.run_all(
-        [*both, partial(trajectory, "ssgd", {}, PARTS), partial(trajectory, "ssgd", {}, PLATEAU)], 4
-    )
+def label(method: str, options: dict[str, Any]) -> str:
+    return f"{method}-{options}" if options else method
 
 
-@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{method}-{given}" for method, given, _ in CASES])
-def test_processes_give_the_same_run_as_one_process(number: int, on_processes: list[Any]) -> None:
-    method, options, tolerance = CASES[number]
-    together = trajectory(method, options)
-    for outcome in (outcomes := on_processes[2 * number : 2 * number + 2]):
+@cache
+def on_processes(quick: bool) -> dict[str, list[Any]]:
+    """The outcomes on both paths of calls, by label, of the quick cases or of the others; in one launch.
+
+    With the quick ones are parts and the plateau, on the path of CPUs alone.
+    """
+    own = {label(m, given): partial(trajectory, m, given) for m, given, _ in CASES}
+    asked = {name: each for name, each in own.items() if (name in QUICK) == quick}
+    calls = [way for each in asked.values() for way in (each, partial(processes.on_device_group, each))]
+    recipes = {"parts": PARTS, "plateau": PLATEAU} if quick else {}
+    calls += [partial(trajectory, "ssgd", {}, recipe) for recipe in recipes.values()]
+    ended = processes.run_all(calls, 4)
+    both = {name: ended[2 * place : 2 * place + 2] for place, name in enumerate(asked)}
+    return both | {name: [each] for name, each in zip(recipes, ended[2 * len(asked) :], strict=True)}
+
+
+def outcomes_of(name: str) -> list[Any]:
+    """The outcomes of a case, of parts or of the plateau."""
+    found = on_processes(name in (*QUICK, "parts", "plateau"))[name]
+    for outcome in found:
         if isinstance(outcome, processes.Failed):
             raise outcome
+    return found
+
+
+def cases() -> Iterator[Any]:
+    for method, options, tolerance in CASES:
+        name = label(method, options)
+        marks = [] if name in QUICK else pytest.mark.slow
+        yield pytest.param(method, options, tolerance, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("method", "options", "tolerance"), cases())
+def test_processes_give_the_same_run_as_one_process(
+    method: str, options: dict[str, Any], tolerance: float
+) -> None:
+    together = trajectory(method, options)
+    outcomes = outcomes_of(label(method, options))
     for rank, (own, like_gpus) in enumerate(zip(*outcomes, strict=True)):
         for what in ("digests", "losses", "ledgers", "traffic"):
             assert like_gpus[what] == own[what], f"rank {rank}, {what}"
@@ -115,23 +144,19 @@ def test_processes_give_the_same_run_as_one_process(number: int, on_processes: l
                 assert theirs[column] == wanted, column
 
 
-def test_batches_in_parts_with_clipping_are_the_same_on_processes(on_processes: list[Any]) -> None:
+def test_batches_in_parts_with_clipping_are_the_same_on_processes() -> None:
     """There, gradients lie in shared memory, and are sent while the last part is computed or after it."""
     together = trajectory("ssgd", {}, PARTS)
-    if isinstance(on_processes[-2], processes.Failed):
-        raise on_processes[-2]
-    for own in on_processes[-2]:
+    for own in outcomes_of("parts")[0]:
         for ours, theirs in zip(together["shipped"], own["shipped"], strict=True):
             assert theirs == pytest.approx(ours, rel=TOLERANCE, abs=TOLERANCE)
         assert together["traffic"] == own["traffic"]
 
 
-def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes(on_processes: list[Any]) -> None:
+def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes() -> None:
     together = trajectory("ssgd", {}, PLATEAU)
     rates = [row["lr"] for row in together["curve"]]
     assert len(set(rates)) > 1
-    if isinstance(on_processes[-1], processes.Failed):
-        raise on_processes[-1]
-    for own in on_processes[-1]:
+    for own in outcomes_of("plateau")[0]:
         assert [row["lr"] for row in own["curve"]] == rates
         assert own["traffic"] == together["traffic"]

@@ -118,7 +118,7 @@ def progress(nodes, skips, wait):
 
 
 @pytest.mark.parametrize(("skips", "wait"), [(8, 2), (4, 1), (4, 4), (4, 0), (1, 1)])
-@pytest.mark.parametrize("nodes", [2, 16])
+@pytest.mark.parametrize("nodes", [2, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_rate_that_matches_the_progress_makes_up_for_what_merges_take(skips, wait, nodes):
     assert progress(nodes, skips, wait) == pytest.approx(1, abs=1e-9)
 

@@ -5,6 +5,7 @@ process, in processes of one node (shared memory), and in processes of two nodes
 Processes also run it on the path of GPUs. The ledgers must be the same on all transports.
 """
 
+import itertools
 from functools import cache, partial
 from typing import Any
 
@@ -245,24 +246,28 @@ def messages_in_flight_arrive_at_their_step(me):
 played_in_one_process = cache(play_in_process)
 
 
+CLUSTERS = [Cluster(4), Cluster(4, 2)]
+
+
 @cache
-def played_in_processes(cluster: Cluster, like_gpus: bool) -> dict[str, Any]:
-    """The outcomes of all parts, in one launch."""
-    parts = [name for name in PARTS if not like_gpus or name != NOT_BETWEEN_GPUS]
-    plays = [partial(play_here, PARTS[name]) for name in parts]
-    if like_gpus:
-        plays = [partial(processes.on_device_group, play) for play in plays]
-    return dict(zip(parts, processes.run_all(plays, cluster.workers, cluster)))
+def played_in_processes() -> dict[tuple[str, bool, Cluster], Any]:
+    """The outcomes of all parts, by part, path of calls and cluster, in one launch."""
+    plays = {}
+    for cluster, part in itertools.product(CLUSTERS, PARTS):
+        plays[part, False, cluster] = play = partial(play_here, PARTS[part], cluster)
+        if part != NOT_BETWEEN_GPUS:
+            plays[part, True, cluster] = partial(processes.on_device_group, play)
+    return dict(zip(plays, processes.run_all([*plays.values()], 4), strict=True))
 
 
-@pytest.mark.parametrize("cluster", [Cluster(4), Cluster(4, 2)], ids=["on_one_node", "on_two_nodes"])
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=["on_one_node", "on_two_nodes"])
 @pytest.mark.parametrize("like_gpus", [False, True])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_verb_does_the_same_in_one_process_and_in_several(part, like_gpus, cluster):
     expected = played_in_one_process(PARTS[part], cluster)
     if like_gpus and part == NOT_BETWEEN_GPUS:
         return
-    ledgers = played_in_processes(cluster, like_gpus)[part]
+    ledgers = played_in_processes()[part, like_gpus, cluster]
     if isinstance(ledgers, processes.Failed):
         raise ledgers
     assert ledgers == expected

@@ -13,12 +13,15 @@ from thinwire.trace.recorder import RecordedCall
 from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror
 
-slow = pytest.mark.slow
+CLUSTERS = [
+    Cluster(6, 3),
+    *(pytest.param(cluster, marks=pytest.mark.slow) for cluster in (Cluster(4), Cluster(8, 2))),
+]
 # Without decisions that follow from the loss, which is another one among all workers.
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}
 
 
-@pytest.mark.parametrize("cluster", [Cluster(4), Cluster(6, 3), pytest.param(Cluster(8, 2), marks=slow)])
+@pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("name", project.METHODS)
 def test_every_worker_calls_what_the_worker_of_its_role_calls(name, cluster):
     """The schedule that was derived is the recorded one, to the byte unless sizes are ragged."""

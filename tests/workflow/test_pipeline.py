@@ -93,6 +93,7 @@ def test_a_person_reads_about_runs_and_not_about_jobs(first):
         assert words not in first.stderr + first.stdout
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_made_again_and_a_plan_imports_nothing_that_only_jobs_need(made):
     os.utime(made.folder / "methods/top_k.py")
     planned = succeeded(python("-c", DRY_RUN, folder=made.folder))
@@ -112,6 +113,7 @@ def test_only_what_changed_is_made_again_and_a_plan_imports_nothing_that_only_jo
     assert "| third " in (made.folder / "results/tables/tiny/summary.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_was_made_before_is_found_again(made):
     made.suite("tiny", FEW)
     made.write("methods/top_k.py", (ROOT / "methods/top_k.py").read_text())
