@@ -30,8 +30,10 @@ Sources read:
 * torchlars: github.com/kakaobrain/torchlars, torchlars/lars.py at commit 0f691f5.
 * apex: github.com/NVIDIA/apex, apex/parallel/LARC.py at commit 0bfb830.
 * bolts: github.com/Lightning-Universe/lightning-bolts, src/pl_bolts/optimizers/lars.py at commit 268d493.
-* MindSpore's documentation of mindspore.nn.LARS (release 2.5), which restates the algorithm of You, Gitman
-  and Ginsburg, "Large Batch Training of Convolutional Networks", arXiv:1708.03888. The paper was not read.
+* MindSpore's documentation of mindspore.nn.LARS (release 2.5), which restates the paper's algorithm.
+
+The paper was not read: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks",
+arXiv:1708.03888.
 """
 
 from collections.abc import Sequence

@@ -5,7 +5,6 @@ one job on a cluster.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from itertools import product
 
 from thinwire import plugins
@@ -81,7 +80,7 @@ def _methods_at(
     first = suite.at(dataset, model, suite.workers[0].label)
     methods = modules_of(entries_of(here))
     shared = {
-        method.label: first if here is not suite and _prepares(method.use) else here for method in methods
+        method.label: first if here is not suite and prepares(method.use) else here for method in methods
     }
     recipes = {label: found.recipe_of(label) for label, found in shared.items()}
     preparers = [_preparer_of(method, methods, recipes).label for method in methods]
@@ -89,11 +88,6 @@ def _methods_at(
         (method, here.recipe_of(method.label, dataset), of, shared[of].recipe_of(of, dataset))
         for method, of in zip(methods, preparers)
     ]
-
-
-@cache
-def _prepares(use: str) -> bool:
-    return plugins.get("method", use).defines("prepare")
 
 
 def cells_as_it_ran(name: str, ran: Collection[str]) -> list[Cell]:
@@ -115,7 +109,7 @@ def cell(name: str, path: str) -> Cell:
 
 def preparation(name: str, path: str) -> Cell:
     """The cell that the preparation at this path is made for, or a UserError that names those there are."""
-    every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell)}
+    every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell.method.use)}
     if path not in every:
         there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
         raise UserError(f"suite {name} has no preparation {path!r}: {there}")

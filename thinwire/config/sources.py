@@ -66,9 +66,10 @@ def _names(node: ast.AST) -> Iterator[str]:
 ENGINE = "engine"
 
 
-def prepares(cell: Cell) -> bool:
-    """Does the method of this cell prepare something before its runs?"""
-    return plugins.get("method", cell.method.use).defines("prepare")
+@cache
+def prepares(method: str) -> bool:
+    """Does the method of this module prepare something before its runs?"""
+    return plugins.get("method", method).defines("prepare")
 
 
 def prepared_from(cell: Cell) -> list[Plugin]:

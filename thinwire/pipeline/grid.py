@@ -25,11 +25,12 @@ from thinwire.config.cell import Cell
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.sources import prepares
 from thinwire.config.suite import stage_names
 from thinwire.config.trials import PREFIX, Stage, is_finals
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
-from thinwire.pipeline.inputs import method_prepares, plugin_digest
+from thinwire.pipeline.inputs import plugin_digest
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
@@ -150,7 +151,7 @@ class Grid:
     @property
     def shapes_of_preparations(self) -> list[Shape]:
         """What methods prepare, by suite and data set: one process has all workers."""
-        prepared = [cell for cell in self.preparations.values() if method_prepares(cell.method.use)]
+        prepared = [cell for cell in self.preparations.values() if prepares(cell.method.use)]
         return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:

@@ -13,7 +13,7 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.config import claims, suite
 from thinwire.config.cell import Cell
-from thinwire.config.sources import plugin_digests, prepared_from, sources
+from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
 from thinwire.config.yaml_file import Module
 
 
@@ -36,11 +36,6 @@ digests_of_plugin = cache(plugin_digests)
 def plugin_digest(kind: str, name: str) -> str:
     """Changes when a file of the plug-in does, or one of the engine that it imports."""
     return digests.of_identity(digests_of_plugin(kind, name))
-
-
-@cache
-def method_prepares(name: str) -> bool:
-    return plugins.get("method", name).defines("prepare")
 
 
 def method_files(cell: Cell) -> list[str]:
@@ -98,7 +93,7 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
         dict.fromkeys(
             f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
             for cell in together
-            if method_prepares(cell.method.use)
+            if prepares(cell.method.use)
         )
     )
 

@@ -173,12 +173,11 @@ def _simulated(suite: Suite, cell: Cell, results: Path) -> float:
     """The seconds of a step, as `thinwire simulate` gives them."""
     assert suite.track is not None
     assert suite.simulate is not None
+    # It imports torch, which tables without submissions do not need.
+    from thinwire.simulation.simulate import SimulatedCell
+
     cluster = load_cluster(suite.track.cluster)
     spread = cluster.spread(cell.workers)
-    from thinwire.simulation.simulate import (
-        SimulatedCell,  # torch, which tables without submissions do not need
-    )
-
     made = SimulatedCell(cell, results, spread, suite.simulate.steps, suite.simulate.accelerator)
     return made.on(cluster).step_seconds
 
