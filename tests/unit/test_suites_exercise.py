@@ -165,6 +165,7 @@ def task_of(cell, cluster):
             update={
                 "batch": 1,
                 "batch_per": "worker",
+                "epoch_steps": None,
                 "optimizer": cell.recipe.optimizer.model_copy(update={"lr": 1e-9}),
                 "schedule": Schedule(name="constant"),
             }

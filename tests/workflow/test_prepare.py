@@ -190,7 +190,7 @@ def test_the_preparation_of_another_cell_is_made_once_and_used(suite):
         "datasets=digits",
         "methods=reused",
         "--until",
-        "train_shared",
+        "train_shared-digits-w2",
     )
     assert made.returncode == 0, made.stdout + made.stderr
     results = suite.folder / "results"

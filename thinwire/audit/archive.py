@@ -11,7 +11,6 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -193,15 +192,24 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         _collect(reference, view)
         # Fresh processes, because a fork would share the state of the libraries that draw.
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            sentences = [*pool.map(partial(report, results=view), suites)]
-        regimes.write(view)
-        table, left_out = claims.table(view)
+            judged, mapped = pool.submit(claims.table, view), pool.submit(regimes.write, view)
+            # The longest first, so that no process waits for another's at the end.
+            reported = {suite: pool.submit(report, suite, view) for suite in _longest_first(reference)}
+            sentences = [reported[suite].result() for suite in suites]
+            table, left_out = judged.result()
+            mapped.result()
         claims.write(table, view)
         page.write(view)
         paper.paper(view)
         hand_over(view, reference)
     all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
     return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
+
+
+def _longest_first(reference: Path) -> list[str]:
+    """The archived suites, those with the largest archives first."""
+    sizes = {suite: record_archive(reference, suite).stat().st_size for suite in archived(reference)}
+    return sorted(sizes, key=lambda suite: sizes[suite], reverse=True)
 
 
 def _collect(reference: Path, view: Path) -> None:

@@ -66,10 +66,14 @@ def _names(node: ast.AST) -> Iterator[str]:
 ENGINE = "engine"
 
 
-@cache
-def prepares(method: str) -> bool:
-    """Does the method of this module prepare something before its runs?"""
-    return plugins.get("method", method).defines("prepare")
+def prepares(cell: Cell) -> bool:
+    """Does the method of this cell prepare something before its runs?"""
+    return method_prepares(cell.method.use)
+
+
+@cache  # thousands of cells ask
+def method_prepares(module: str) -> bool:
+    return plugins.get("method", module).defines("prepare")
 
 
 def prepared_from(cell: Cell) -> list[Plugin]:
