@@ -84,20 +84,26 @@ NO_CREDIT = [
     "for earlier in first: -> earlier.wait()",
     f"{TO_WAIT} -> {TAKE}",
 ]
+# Their steps are whole periods, and the 18 steps here are not.
+WHOLE_PERIODS = ['if since: -> for fragment, since in enumerate(self.memory["since"]):']
 KNOWN = {
     ("demo", "daso"): [
         f"if skips > 1: -> {RESTART}",
         f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
     ("demo", "multi_step_delay"): NO_CREDIT,
-    # Its 192 steps are whole periods, and the 18 steps here are not.
-    ("text_demo", "diloco"): ['if since: -> for fragment, since in enumerate(self.memory["since"]):'],
+    ("text_demo", "diloco"): WHOLE_PERIODS,
+    ("tracks/v1", "diloco"): WHOLE_PERIODS,
+    ("tracks/v1", "muloco"): WHOLE_PERIODS,
     ("validation", "multi_step_delay"): NO_CREDIT,
 }
 # Its warm-up is longer than the runs here; `rivals_adamw` has the same branches.
 TOO_LONG = ("text", "one_bit_adam")
 # Published likewise, with all gradients of a model in one bucket.
-ONE_BUCKET = {(suite, label) for suite in ("demo", "validation") for label in ("ssgd", "ssgd_bf16")}
+ONE_BUCKET = {
+    *((suite, label) for suite in ("demo", "validation", "tracks/v1") for label in ("ssgd", "ssgd_bf16")),
+    ("tracks/v1", "ssgd_bf16_muon"),
+}
 NO_TENSOR = 10**9  # is so large
 STEPS_PER_EPOCH = 9
 # Methods that do something else later in a run. Of the others, two epochs show everything.
