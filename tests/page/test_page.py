@@ -1,6 +1,7 @@
 """What is written into the page, without a browser."""
 
 import json
+import math
 import re
 import shutil
 
@@ -259,6 +260,11 @@ def test_columns_hold_each_text_once_and_say_what_is_missing():
     assert made["step_seconds"] == [0.01, "inf"]
     assert made["own_rate"] == [True, True]
     assert json.dumps(made["workers"]) == "[8, 8]"
+    often = pd.DataFrame({"bytes": [1_000_000.0, math.nan, 0.5, 1_000_000.0] * 3, "rate": math.inf})
+    assert columns(often) == {
+        "bytes": {"words": [1_000_000, 0.5], "codes": [0, -1, 1, 0] * 3},
+        "rate": ["inf"] * 12,
+    }
 
 
 def test_break_even_is_found_for_each_place_that_has_several_rates():

@@ -59,17 +59,21 @@ def columns(frame: pd.DataFrame) -> dict[str, object]:
 
     A column of numbers is a list, in which a missing number is None and an infinite one is the text `inf`. A
     column of texts is `{"words": [...], "codes": [...]}`: each different text once, and for each row the
-    place of its text; a missing text has the place -1.
+    place of its text; a missing text has the place -1. So is one of finite numbers, if this is shorter.
     """
     return {str(name): _column(frame[name]) for name in frame}
 
 
 def _column(column: pd.Series) -> object:
-    if is_numeric_dtype(column):
-        values = column.tolist()
-        return [_number(value) for value in values] if is_float_dtype(column) else values
     codes, words = pd.factorize(column)
-    return {"words": [str(word) for word in words], "codes": codes.tolist()}
+    places = codes.tolist()
+    if not is_numeric_dtype(column):
+        return {"words": [str(word) for word in words], "codes": places}
+    values = [_number(value) for value in column] if is_float_dtype(column) else column.tolist()
+    if math.inf in column.abs().values:
+        return values
+    once = {"words": [values[places.index(place)] for place in range(len(words))], "codes": places}
+    return min(values, once, key=lambda each: len(json.dumps(each)))
 
 
 def _number(value: Any) -> float | int | str | None:
