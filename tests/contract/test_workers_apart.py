@@ -79,7 +79,8 @@ drawn = torch.rand(4, generator=run.shared_generator)
 for other in run.world.gather({"values": drawn}).wait():
     assert torch.equal(other["values"], drawn)
 """
-# One that the transport finds, and one that ends in waiting; the others are found in the same way.
+# One that the transport finds, one that ends in waiting, and one that is found at the end; the others are
+# found in the same ways.
 QUICK = (
     "another kind between nodes",
     "a call less on a node",

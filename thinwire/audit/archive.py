@@ -193,8 +193,10 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         # Fresh processes, because a fork would share the state of the libraries that draw.
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             judged, mapped = pool.submit(claims.table, view), pool.submit(regimes.write, view)
-            # The longest first, so that no process waits for another's at the end.
-            reported = {suite: pool.submit(report, suite, view) for suite in _longest_first(reference)}
+            # The largest first, so that no process waits for another's at the end.
+            sizes = {suite: record_archive(reference, suite).stat().st_size for suite in suites}
+            largest_first = sorted(suites, key=sizes.__getitem__, reverse=True)
+            reported = {suite: pool.submit(report, suite, view) for suite in largest_first}
             sentences = [reported[suite].result() for suite in suites]
             table, left_out = judged.result()
             mapped.result()
@@ -204,12 +206,6 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         hand_over(view, reference)
     all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
     return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
-
-
-def _longest_first(reference: Path) -> list[str]:
-    """The archived suites, those with the largest archives first."""
-    sizes = {suite: record_archive(reference, suite).stat().st_size for suite in archived(reference)}
-    return sorted(sizes, key=lambda suite: sizes[suite], reverse=True)
 
 
 def _collect(reference: Path, view: Path) -> None:

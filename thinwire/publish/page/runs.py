@@ -69,11 +69,12 @@ def _column(column: pd.Series) -> object:
     places = codes.tolist()
     if not is_numeric_dtype(column):
         return {"words": [str(word) for word in words], "codes": places}
-    values = [_number(value) for value in column] if is_float_dtype(column) else column.tolist()
-    if math.inf in column.abs().values:
+    values, once = column.tolist(), words.tolist()
+    if is_float_dtype(column):
+        values, once = [*map(_number, values)], [*map(_number, once)]
+    if np.isinf(words).any():
         return values
-    once = {"words": [values[places.index(place)] for place in range(len(words))], "codes": places}
-    return min(values, once, key=lambda each: len(json.dumps(each)))
+    return min(values, {"words": once, "codes": places}, key=lambda each: len(json.dumps(each)))
 
 
 def _number(value: Any) -> float | int | str | None:
