@@ -14,14 +14,18 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import speed_ups, style, times_map
+from thinwire.report.figures import lines, speed_ups, style, times_map
 from thinwire.report.figures.comparisons import write_trade_off
+from thinwire.report.figures.labels import write_beside
 from thinwire.report.report_files import fixed
 from thinwire.report.tables import numbers
 
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
 TRADE_OFF = f"{SUITE}_{report_files.TRADE_OFF}.png"
+# Differences to SSGD over the number of epochs, each of which has a suite of its own.
+LENGTH = "length.png"
+EPOCHS = (6, 12, 24)
 # Figures of the committed results that pages of the documentation show.
 COPIED = {
     f"{times_map.MAP}.png": f"{times_map.MAP}.png",
@@ -62,8 +66,41 @@ def draw(folder: Path) -> None:
         drawn = Path(scratch)
         write_trade_off(CLASSIFICATION, committed_tables.summary(SUITE), drawn, baselines(load(SUITE)))
         shutil.copyfile(drawn / f"{report_files.TRADE_OFF}.png", folder / TRADE_OFF)
+        _draw_length(drawn / LENGTH)
+        shutil.copyfile(drawn / LENGTH, folder / LENGTH)
     for name, source in COPIED.items():
         shutil.copyfile(committed_tables.FOLDER / "figures" / source, folder / name)
+
+
+def _draw_length(path: Path) -> None:
+    compared = pd.concat(
+        committed_tables.table(f"length/epochs_{epochs}", "comparisons").assign(epochs=epochs)
+        for epochs in EPOCHS
+    )
+    methods = list(dict.fromkeys(compared.method))
+    figure, (axes,) = lines.layout([style.heading(compared)], methods)
+    margin = compared.margin.max()
+    axes.axhspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
+    axes.axhline(0, color="0.1", linewidth=0.8)
+    ends = []
+    for number, method in enumerate(methods):
+        own = compared[compared.method == method]
+        look = lines.line_look(method, methods, ())
+        # A little beside each other, because intervals overlap.
+        beside = own.epochs * 1.02 ** (number - (len(methods) - 1) / 2)
+        axes.vlines(beside, own.gain_low, own.gain_high, color=look["color"], linewidth=0.6)
+        axes.plot(beside, own.gain_mean, **look)
+        ends.append(lines.end_of(look, beside.iloc[-1], own.gain_mean.iloc[-1], ()))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(EPOCHS, [str(epochs) for epochs in EPOCHS])
+    axes.set_xlabel("epochs", fontsize=7)
+    axes.set_ylabel("difference to ssgd, points", fontsize=7)
+    write_beside(axes, ends)
+    note = (
+        f"mean of {compared.n.max()} paired differences with a 95 % t interval; shaded: ± {margin:g} points, "
+        "within which accuracies are called equal"
+    )
+    style.finish(figure, path, note)
 
 
 def _accuracy(row: pd.Series) -> str:

@@ -17,7 +17,7 @@ from thinwire.config.clusters import load_cluster
 from thinwire.config.entries import added_later, entries_of, modules_of
 from thinwire.config.entry_schema import Entry
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.sources import method_prepares, prepares
+from thinwire.config.sources import prepares
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_problems import problems_of
 from thinwire.config.suite_schema import Suite
@@ -80,8 +80,7 @@ def _methods_at(
     first = suite.at(dataset, model, suite.workers[0].label)
     methods = modules_of(entries_of(here))
     shared = {
-        method.label: first if here is not suite and method_prepares(method.use) else here
-        for method in methods
+        method.label: first if here is not suite and prepares(method.use) else here for method in methods
     }
     recipes = {label: found.recipe_of(label) for label, found in shared.items()}
     preparers = [_preparer_of(method, methods, recipes).label for method in methods]
@@ -110,7 +109,7 @@ def cell(name: str, path: str) -> Cell:
 
 def preparation(name: str, path: str) -> Cell:
     """The cell that the preparation at this path is made for, or a UserError that names those there are."""
-    every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell)}
+    every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell.method.use)}
     if path not in every:
         there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
         raise UserError(f"suite {name} has no preparation {path!r}: {there}")

@@ -66,13 +66,9 @@ def _names(node: ast.AST) -> Iterator[str]:
 ENGINE = "engine"
 
 
-def prepares(cell: Cell) -> bool:
-    """Does the method of this cell prepare something before its runs?"""
-    return method_prepares(cell.method.use)
-
-
 @cache  # thousands of cells ask
-def method_prepares(module: str) -> bool:
+def prepares(module: str) -> bool:
+    """Does the method in this module prepare something before its runs?"""
     return plugins.get("method", module).defines("prepare")
 
 

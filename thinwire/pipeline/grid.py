@@ -151,7 +151,7 @@ class Grid:
     @property
     def shapes_of_preparations(self) -> list[Shape]:
         """What methods prepare, by suite and data set: one process has all workers."""
-        prepared = [cell for cell in self.preparations.values() if prepares(cell)]
+        prepared = [cell for cell in self.preparations.values() if prepares(cell.method.use)]
         return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:

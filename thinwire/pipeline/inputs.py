@@ -93,7 +93,7 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
         dict.fromkeys(
             f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
             for cell in together
-            if prepares(cell)
+            if prepares(cell.method.use)
         )
     )
 

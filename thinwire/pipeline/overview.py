@@ -82,7 +82,7 @@ def jobs(cells: Sequence[Cell], minutes: str) -> list[str]:
     first = [members[0] for members in blocks(cells).values()]
     sizes = Counter((nodes(cell), ranks(cell) // nodes(cell), gpus_of(cell)) for cell in first)
     lines = [f"train, {_number(n, 'job')}: {_asked(*size)}, {minutes} minutes" for size, n in sizes.items()]
-    prepared = {cell.preparation: cell.preparing for cell in cells if prepares(cell)}
+    prepared = {cell.preparation: cell.preparing for cell in cells if prepares(cell.method.use)}
     gpus = Counter(gpus_of_preparation(cell) for cell in prepared.values())
     return lines + [
         f"prepare, {_number(n, 'job')} at most: {_asked(1, 1, each)}, {minutes} minutes"

@@ -120,7 +120,7 @@ class CellWithoutData:
         """Gives the cell with small inputs on so many nodes; each has as many steps in an epoch."""
         load = partial(small_task, network)
         # What a method has prepared is read each time that a worker is mirrored.
-        self._folder = TemporaryDirectory() if prepares(small) else None
+        self._folder = TemporaryDirectory() if prepares(small.method.use) else None
         prepared = None if self._folder is None else Path(self._folder.name)
         if prepared is not None:
             prepare_small(small, load(small, Path(), torch.device("cpu")), prepared)

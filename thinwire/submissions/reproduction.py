@@ -221,7 +221,7 @@ def _trained_again(cell: Cell, results: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="thinwire-again-") as temporary, gpus_claimed(gpus_of(cell)):
         scratch = Path(temporary)
         (scratch / "data").symlink_to((results / "data").absolute())
-        if prepares(cell):
+        if prepares(cell.method.use):
             local_processes.run_preparation(cell.preparing, scratch, suite.checkpoint_every_seconds)
         start = local_processes.starter(cell, suite, scratch, False, _train)
         if until_it_ends(cell, scratch, start, False, lambda line: None) > 1:

@@ -131,7 +131,7 @@ def preparation_of(cell: Cell, results: Path) -> tuple[Path, Prepared] | None:
         MethodError: the preparation failed.
         UserError: it is missing, damaged or out of date; the message has the command that makes it.
     """
-    if not prepares(cell):
+    if not prepares(cell.method.use):
         return None
     folder = prepared_folder(results, cell)
     made = read(folder, identity_of(cell, results), prepare_command(cell, results))

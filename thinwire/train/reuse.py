@@ -154,7 +154,7 @@ def found(cell: Cell, key: str, results: Path) -> bool:
 def _made_from(cell: Cell, results: Path) -> list[object]:
     """Options, code, data, and the preparation, which must be one of all these as they are."""
     data, prepared = digests.of_file(data_folder(results, cell.dataset) / MANIFEST), ""
-    if prepares(cell):
+    if prepares(cell.method.use):
         folder = prepared_folder(results, cell)
         preparation_record.read(folder, identity_of(cell, results))
         prepared = digests.of_file(folder / PREPARED)
