@@ -14,7 +14,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import lines, speed_ups, style, times_map
+from thinwire.report.figures import looks, speed_ups, style, times_map
 from thinwire.report.figures.comparisons import write_trade_off
 from thinwire.report.figures.labels import write_beside
 from thinwire.report.report_files import fixed
@@ -78,19 +78,19 @@ def _draw_length(path: Path) -> None:
         for epochs in EPOCHS
     )
     methods = list(dict.fromkeys(compared.method))
-    figure, (axes,) = lines.layout([style.heading(compared)], methods)
+    figure, (axes,) = looks.layout([style.heading(compared)], methods)
     margin = compared.margin.max()
     axes.axhspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
     axes.axhline(0, color="0.1", linewidth=0.8)
     ends = []
     for number, method in enumerate(methods):
         own = compared[compared.method == method]
-        look = lines.line_look(method, methods, ())
+        look = looks.line_look(method, methods, ())
         # A little beside each other, because intervals overlap.
         beside = own.epochs * 1.02 ** (number - (len(methods) - 1) / 2)
         axes.vlines(beside, own.gain_low, own.gain_high, color=look["color"], linewidth=0.6)
         axes.plot(beside, own.gain_mean, **look)
-        ends.append(lines.end_of(look, beside.iloc[-1], own.gain_mean.iloc[-1], ()))
+        ends.append(looks.end_of(look, beside.iloc[-1], own.gain_mean.iloc[-1], ()))
     axes.set_xscale("log", base=2)
     axes.set_xticks(EPOCHS, [str(epochs) for epochs in EPOCHS])
     axes.set_xlabel("epochs", fontsize=7)

@@ -24,7 +24,7 @@ from thinwire.publish.page.page import break_even, speed_ups_of
 from thinwire.publish.page.runs import columns, looks
 from thinwire.records import record
 from thinwire.report import report_files, track
-from thinwire.report.figures import lines as looks_of_figures
+from thinwire.report.figures import looks as looks_of_figures
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.report_files import PAGE
 from thinwire.report.rows.known_accuracy import Known, fastest

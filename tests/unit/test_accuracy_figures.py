@@ -14,7 +14,7 @@ from thinwire.config.expand import cells
 from thinwire.pipeline import outputs
 from thinwire.report import report
 from thinwire.report.figures import scores
-from thinwire.report.figures.lines import MOST_LINES
+from thinwire.report.figures.looks import MOST_LINES
 from thinwire.report.figures.scores import pareto
 
 EPOCHS, BYTES, TIME = (

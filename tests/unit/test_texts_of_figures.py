@@ -10,6 +10,7 @@ from thinwire.base.names import LONGEST_LABEL
 from thinwire.report import simulated_tables
 from thinwire.report.figures import (
     comparisons,
+    looks,
     scores,
     speed_ups,
     steps,
@@ -17,7 +18,6 @@ from thinwire.report.figures import (
     times_map,
     traffic,
 )
-from thinwire.report.figures import lines as looks
 from thinwire.report.report_files import FORMATS
 from thinwire.report.rows import times
 

@@ -14,9 +14,9 @@ from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
-from thinwire.config import expand, suite, tuned, tuned_suite, tuning_space
+from thinwire.config import expand, suite, tuned, tuned_values, tuning_space
 from thinwire.config.entries import baselines
-from thinwire.config.tuned_suite import Drawn, drawn_at
+from thinwire.config.tuned_values import Drawn, drawn_at
 from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
@@ -299,5 +299,5 @@ def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, mo
     path.write_text(path.read_text().replace("lr: 0.1\n", "lr: 0.2\n"))
     assert "was changed after it was written" in message(suite.load, "base")
     choices()
-    monkeypatch.setattr(tuned_suite, "RULES_VERSION", 99)
+    monkeypatch.setattr(tuned_values, "RULES_VERSION", 99)
     assert "and this is version 99: start `snakemake --config tune=base` again" in message(suite.load, "base")

@@ -17,7 +17,7 @@ from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.trials import PREFIX, Stage, stages_of, suite_of_trials
-from thinwire.config.tuned_suite import with_tuned
+from thinwire.config.tuned_values import with_tuned
 from thinwire.optim.recipe import Optimizer, Strict
 from thinwire.optim.tunable import Tunable
 from thinwire.plugins import ROOT, show

@@ -31,7 +31,7 @@ from thinwire.optim.tunable import tunable, values_of
 from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.report.figures import style
-from thinwire.report.figures.lines import line_look
+from thinwire.report.figures.looks import line_look
 from thinwire.train.result_files import record_folder
 from thinwire.train.reuse import record_of
 

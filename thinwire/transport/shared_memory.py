@@ -151,7 +151,7 @@ class SharedMemory:
         self._barrier()
 
     def _add(self, total: Tensor, chunk: list[Tensor]) -> None:
-        """Add this worker's part of a chunk to `total`; rank 0 initialises it, the last rank divides it."""
+        """Add this worker's part of a chunk to `total`: rank 0 initialises it, the last makes it the mean."""
         parts = wire_format.parts(total, chunk)
         given = mean.shares(chunk, self._size)
         if self._rank == 0:

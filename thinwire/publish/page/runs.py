@@ -16,7 +16,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
-from thinwire.report.figures.lines import look
+from thinwire.report.figures.looks import look
 from thinwire.report.report_files import COLLECTED, require_as_made, table_digits
 
 # Columns whose labels may look like numbers.

@@ -15,7 +15,7 @@ from matplotlib.markers import CARETDOWN
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, without_middle, wrapped, write_near
-from thinwire.report.figures.lines import look as look_of
+from thinwire.report.figures.looks import look as look_of
 from thinwire.report.figures.style import finish, fix_layout, grid, heading, name_methods, say
 from thinwire.report.report_files import PAIRED_DIFFERENCES, TRADE_OFF, with_minus
 from thinwire.report.rows.quantities import BLOCK

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, without_middle, write_beside, write_near
-from thinwire.report.figures.lines import MOST_LINES, end_of, layout, line_look, with_baselines
+from thinwire.report.figures.looks import MOST_LINES, end_of, layout, line_look, with_baselines
 from thinwire.report.report_files import against_bytes, over_epochs, over_time
 from thinwire.report.rows.quantities import BLOCK, preparation_note, with_megabytes
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, shortened, text_width, wrapped, write_beside
-from thinwire.report.figures.lines import end_of, layout, line_look, with_baselines
+from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
 from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.quantities import faster_between

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import shortened
-from thinwire.report.figures.lines import look
+from thinwire.report.figures.looks import look
 from thinwire.report.figures.style import finish, legend
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.known_accuracy import Known, fastest

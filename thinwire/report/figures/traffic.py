@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import write_beside
-from thinwire.report.figures.lines import end_of, layout, line_look, with_baselines
+from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
 from thinwire.report.figures.style import KINDS, finish, grid, heading, legend, name_methods, say
 from thinwire.report.report_files import FEWEST_CELLS, PROFILE, TRAFFIC_FIGURE
 from thinwire.report.rows.quantities import BLOCK, CELL
