@@ -1,5 +1,6 @@
 """What a person reads about runs, at work or ended, and commands that can be pasted into a shell."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests import sound
 from thinwire.base.names import suggested_command
 from thinwire.config.expand import cells
+from thinwire.config.trials import finalists_path
 from thinwire.config.yaml_file import Module
 from thinwire.pipeline.console import Progress, duration
 from thinwire.records import record
@@ -86,6 +88,25 @@ def test_each_run_that_ends_is_told_once(tmp_path):
     publish(tmp_path, SECOND, "skipped", "no")
     progress.finished()
     assert progress.summary() == "2 of 2 runs"
+
+
+def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_path):
+    trials, finals = (
+        cells(name)[0] for name in ("tuning/claims/daso_digits", "tuning/claims/daso_digits/finals")
+    )
+    other = next(cell for cell in cells(finals.suite) if cell.method.label != finals.method.label)
+    file = finalists_path(tmp_path, "claims/daso_digits")
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({finals.place: [other.method.label, "of an earlier tuning"]}))
+    progress = Progress([trials], tmp_path, finals=[finals, other])
+    publish(tmp_path, trials, "skipped", "no")
+    assert len(progress.finished()) == 1
+    assert progress.summary() == "1 of 1 runs"
+    file.write_text(json.dumps({finals.place: [finals.method.label]}))
+    assert progress.finished() == []
+    assert progress.summary().startswith("1 of 2 runs")
+    publish(tmp_path, finals, "skipped", "no")
+    assert progress.finished() == [f"{finals.suite}/{finals.path}: skipped: no"]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])

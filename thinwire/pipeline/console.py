@@ -16,6 +16,7 @@ from rich.text import Text
 from thinwire.base.errors import UserError
 from thinwire.base.files import stamp
 from thinwire.config.cell import Cell
+from thinwire.config.trials import Stage, finalists_path, only_finalists
 from thinwire.pipeline import snakefile
 from thinwire.records import record
 from thinwire.train import run_progress
@@ -25,20 +26,49 @@ _EVERY_SECONDS = 1.0
 
 
 class Progress:
-    """Of the cells whose runs are planned."""
+    """Of the cells whose runs are planned.
+
+    Of finals, the further runs of the best trials of a tuning, it is known later which trials these are.
+    """
 
     def __init__(
-        self, planned: Iterable[Cell], results: Path, clock: Callable[[], float] = time.monotonic
+        self,
+        planned: Iterable[Cell],
+        results: Path,
+        clock: Callable[[], float] = time.monotonic,
+        finals: Iterable[Cell] = (),
     ) -> None:
         self._results, self._clock, self._began = results, clock, clock()
         self._began_at = datetime.now(UTC).replace(microsecond=0)  # as records have their times
-        self._waiting = {f"{cell.suite}/{cell.path}": cell for cell in planned}
-        self._planned = len(self._waiting)
+        self._waiting: dict[str, Cell] = {}
+        self._planned = 0
+        self._before: dict[str, tuple[int, int] | None] = {}
+        self._await(planned)
+        tuned = {Stage.named(cell.suite).of for cell in self._waiting.values()}
+        self._finals: dict[Path, list[Cell]] = {}
+        # Those that are there before the trials have ended are of earlier ones.
+        self._earlier_finalists: dict[Path, tuple[int, int] | None] = {}
+        for cell in finals:
+            of = Stage.named(cell.suite).of
+            path = finalists_path(results, of)
+            self._finals.setdefault(path, []).append(cell)
+            if of in tuned:
+                self._earlier_finalists[path] = stamp(path)
+
+    def _await(self, planned: Iterable[Cell]) -> None:
+        added = {f"{cell.suite}/{cell.path}": cell for cell in planned}
+        self._waiting |= added
+        self._planned += len(added)
         # An old record may still be there until its job begins.
-        self._before = {name: self._stamp(cell) for name, cell in self._waiting.items()}
+        self._before |= {name: self._stamp(cell) for name, cell in added.items()}
 
     def finished(self) -> list[str]:
         """A line for each run that has published its record since the last call."""
+        for path in list(self._finals):
+            if stamp(path) not in (None, self._earlier_finalists.get(path)):
+                known = only_finalists(self._finals.pop(path), self._results)
+                # Snakemake knows nothing of records of finals, so those that are there stay.
+                self._await(cell for cell in known if self._stamp(cell) is None)
         lines = []
         for name, cell in list(self._waiting.items()):
             if self._stamp(cell) in (None, self._before[name]):
@@ -112,11 +142,12 @@ class RunDisplay:
         self._thread: threading.Thread | None = None
         self._interrupted = False
 
-    def begin(self, planned: Iterable[Cell], logs: Iterable[str]) -> None:
+    def begin(self, planned: Iterable[Cell], finals: Iterable[Cell], logs: Iterable[str]) -> None:
         """Show the runs of these cells from now on.
 
         Args:
             planned: the cells whose runs the pipeline will make.
+            finals: those of which it will make some, when it is known which trials of a tuning are the best.
             logs: Snakemake's own log files.
         """
         snakefile.hide_lines_about_jobs(interrupted=lambda: self._interrupted)
@@ -124,7 +155,7 @@ class RunDisplay:
         self._console.print(f"logs: results/logs, {', '.join(logs)}")
         if self._console.is_terminal:
             self._live.start()
-        progress = Progress(planned, Path("results"))
+        progress = Progress(planned, Path("results"), finals=finals)
         self._thread = threading.Thread(target=self._show_until_over, args=[progress], daemon=True)
         self._thread.start()
 

@@ -4,7 +4,7 @@ Which trials these are is known when all have ended. So the job of a block of fi
 an empty file that says that it has ended, and the checkpoint `finalists` comes before it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,12 @@ def records_of_trials(grid: Grid, tuned: str) -> list[str]:
     """The records of the first runs of all trials of a tuning."""
     own = [suite for suite in grid.suites if Stage.named(suite).of == tuned]
     return [path for suite in own for path in grid.records(record.RUN, suite=suite)]
+
+
+def trained_by(grid: Grid, jobs: Iterable[Any]) -> list[Cell]:
+    """The cells of finals, of all trials, in the blocks of these jobs of Snakemake."""
+    outputs = {str(path) for job in jobs for path in job.output}
+    return [cell for path, block in grid.blocks.items() if _mark(path) in outputs for cell in block]
 
 
 def made_by(grid: Grid, shape: Shape) -> list[str]:
