@@ -44,6 +44,7 @@ SUITES = (
     "claims/daso_digits",
     "claims/daso_emulated",
     "claims/daso_time",
+    "claims/diloco",
     "claims/hsgd",
     "claims/hsgd_digits",
     "claims/hsgd_ladder",
