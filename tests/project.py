@@ -76,6 +76,7 @@ SUITES = (
     "sensitivity/hylo",
     "sensitivity/laptop_surprises",
     "text",
+    "text_clients",
     "text_demo",
     "times/cifar10",
     "times/imagenet_mini",
