@@ -41,7 +41,6 @@ class Progress:
         self._results, self._clock, self._began = results, clock, clock()
         self._began_at = datetime.now(UTC).replace(microsecond=0)  # as records have their times
         self._waiting: dict[str, Cell] = {}
-        self._planned = 0
         self._before: dict[str, tuple[int, int] | None] = {}
         self._await(planned)
         tuned = {Stage.named(cell.suite).of for cell in self._waiting.values()}
@@ -58,7 +57,6 @@ class Progress:
     def _await(self, planned: Iterable[Cell]) -> None:
         added = {f"{cell.suite}/{cell.path}": cell for cell in planned}
         self._waiting |= added
-        self._planned += len(added)
         # An old record may still be there until its job begins.
         self._before |= {name: self._stamp(cell) for name, cell in added.items()}
 
@@ -94,10 +92,11 @@ class Progress:
 
     def summary(self) -> str:
         """How many runs are finished, and when the others will be at this rate."""
-        done = self._planned - len(self._waiting)
+        planned = len(self._before)
+        done = planned - len(self._waiting)
         parts = [p.share for cell in self._waiting.values() if (p := self._of(cell)) is not None]
-        share = (done + sum(parts)) / self._planned if self._planned else 1.0
-        text = f"{done} of {self._planned} runs"
+        share = (done + sum(parts)) / planned if planned else 1.0
+        text = f"{done} of {planned} runs"
         if not self._waiting or share == 0:
             return text
         left = (self._clock() - self._began) * (1 - share) / share

@@ -4,7 +4,7 @@ Which trials these are is known when all have ended. So the job of a block of fi
 an empty file that says that it has ended, and the checkpoint `finalists` comes before it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,9 @@ def records_of_trials(grid: Grid, tuned: str) -> list[str]:
     return [path for suite in own for path in grid.records(record.RUN, suite=suite)]
 
 
-def trained_by(grid: Grid, jobs: Iterable[Any]) -> list[Cell]:
-    """The cells of finals, of all trials, in the blocks of these jobs of Snakemake."""
-    outputs = {str(path) for job in jobs for path in job.output}
-    return [cell for path, block in grid.blocks.items() if _mark(path) in outputs for cell in block]
+def trained(grid: Grid, planned: Container[str]) -> list[Cell]:
+    """The cells of finals, of all trials, in the blocks whose ends are among the planned files."""
+    return [cell for path, block in grid.blocks.items() if _mark(path) in planned for cell in block]
 
 
 def made_by(grid: Grid, shape: Shape) -> list[str]:

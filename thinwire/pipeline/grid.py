@@ -173,10 +173,9 @@ class Grid:
         """The option of commands for the part of a subset that is in one suite."""
         return subset.within(self.cells_of(suite)).option()
 
-    def trained_by(self, jobs: Iterable[Any]) -> list[Cell]:
-        """The cells whose records these jobs of Snakemake make."""
-        outputs = {str(path) for job in jobs for path in job.output}
-        return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in outputs]
+    def trained(self, planned: Container[str]) -> list[Cell]:
+        """The cells whose records are among the planned files."""
+        return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in planned]
 
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of the cell that the job's preparation is made for, by its `suite` and `preparation`."""

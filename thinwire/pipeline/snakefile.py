@@ -112,9 +112,9 @@ def limit(workflow: Any, name: str, number: int) -> None:
     workflow.global_resources.setdefault(name, number)
 
 
-def planned(workflow: Any) -> list[Any]:
-    """The jobs that will run."""
-    return list(workflow.dag.needrun_jobs())
+def planned(workflow: Any) -> set[str]:
+    """The files that the jobs which will run make."""
+    return {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
 
 
 def sends_to_slurm(workflow: Any) -> bool:
