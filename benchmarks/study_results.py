@@ -97,8 +97,8 @@ def _draw_length(path: Path) -> None:
     axes.set_ylabel("difference to ssgd, points", fontsize=7)
     write_beside(axes, ends)
     note = (
-        f"mean of {compared.n.max()} paired differences with a 95 % t interval; shaded: ± {margin:g} points, "
-        "within which accuracies are called equal"
+        f"mean of {compared.n.max()} paired differences with a 95 % t interval; shaded: less "
+        f"than {margin:g} points"
     )
     style.finish(figure, path, note)
 

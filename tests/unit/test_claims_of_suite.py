@@ -135,9 +135,11 @@ def test_a_number_on_cpus_must_follow_from_shapes():
 @pytest.mark.parametrize(
     ("direction", "ours", "verdict"),
     [("more", 92.4, "inconclusive"), ("more", 92.8, "held"), ("not_less", 91.4, "inconclusive"),
-     ("not_less", 91.0, "contradicted"), ("same", 92.1, "held")],
+     ("not_less", 90.9, "contradicted"), ("not_less", 92.3, "inconclusive"), ("not_less", 92.5, "held"),
+     ("same", 92.1, "inconclusive"), ("same", 93.1, "contradicted")],
 )  # fmt: skip
-def test_a_difference_that_tuning_leaves_to_chance_decides_nothing(direction, ours, verdict):
+def test_no_verdict_rests_on_less_than_what_tuning_leaves_to_chance(direction, ours, verdict):
+    """The noise floor is 0.7 points, so with a margin of 0.3 nothing can be shown to be the same."""
     of = claim(**ACCURACY[direction], **({} if direction == "more" else points(0.3)))
     again = {"ssgd_again": Entry(use="ssgd", tuned_again=True)}
     methods = load("claims/mp2").methods | {"thin": Entry(use="mp2")} | again

@@ -90,8 +90,8 @@ def test_beside_a_baseline_at_chance_level_nothing_is_told():
 
 
 def test_a_difference_below_the_noise_floor_of_tuning_is_not_called_one():
-    scores = {"ssgd": 90, "again": 90.5, "near": 89.6, "heir": 89.6, "far": 89}
-    spread = {method: (0.0,) * 6 if method == "ssgd" else SPREAD for method in scores}
+    scores = {"ssgd": 90, "again": 90.5, "near": 89.6, "heir": 89.6, "far": 89, "equal": 90}
+    spread = {method: (0.0,) * 6 if method in ("ssgd", "equal") else SPREAD for method in scores}
     table = pd.DataFrame([run for m in scores for run in runs(m, around(scores[m], spread[m]))])
     chance = noise_floor(table, "ssgd", "again", CLASSIFICATION)
     assert chance == pytest.approx(0.5 + sum(SPREAD) / 6)
@@ -103,6 +103,7 @@ def test_a_difference_below_the_noise_floor_of_tuning_is_not_called_one():
         "near": "inconclusive",
         "heir": "different",
         "far": "different",
+        "equal": "inconclusive",  # a margin of 0.3 is within the noise floor, too
     }
     assert noise_floor(table, "ssgd", None, CLASSIFICATION) == 0
 

@@ -66,7 +66,7 @@ def test_a_verdict_and_its_words(differences, verdict, phrase):
 def test_what_inconclusive_says_what_could():
     verdict, phrase = verdict_and_words(of(20 * SPREAD))
     assert verdict is Verdict.INCONCLUSIVE
-    detectable = of(20 * SPREAD).detectable
+    detectable = of(20 * SPREAD).detectable()
     assert phrase == (
         f"inconclusive: 6 pairs would find a difference of {detectable:.2f} points with a probability of 80 %"
     )
@@ -92,6 +92,7 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     family = judge([alone, none, alone, alone])
     assert {words.on_score(each, CLASSIFICATION.unit).verdict for each in family} == {Verdict.INCONCLUSIVE}
     assert family[0].p_different_holm == pytest.approx(0.09)
+    assert family[0].detectable == alone.detectable(3) > alone.detectable()
 
 
 def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():

@@ -37,7 +37,7 @@ class LearningTask:
     unit: Unit
     higher_is_better: bool
     margin: float
-    """Scores that differ by less than this are called equal; in the unit."""
+    """Differences below this are negligible; in the unit."""
     columns: Mapping[str, str]
     """The names that columns have in files, by those that they have in the engine."""
 

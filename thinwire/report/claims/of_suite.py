@@ -25,7 +25,6 @@ from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import task_of_runs
 from thinwire.report.rows.comparisons import noise_floor, resolution
 from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching
-from thinwire.report.statistics import words
 
 # What all runs have in common that are compared with each other.
 CELL = [*BLOCK, "cluster"]
@@ -168,8 +167,12 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> t
         return [best], Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
-    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution(known, task_of_runs(known)))
-    outcome = _beyond_chance(claim, outcome, pairs, suite, chance)
+    # Chance in tuning changes no difference of methods that have one tuning.
+    tuned_as = heirs(entries_of(suite))
+    if tuned_as.get(claim.method, claim.method) == tuned_as.get(best, best):
+        chance = 0.0
+    step = resolution(known, task_of_runs(known))
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], step, chance)
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
@@ -181,23 +184,6 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> t
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
         outcome = outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
     return [best], outcome
-
-
-def _beyond_chance(
-    claim: Claim, outcome: Outcome, pairs: pd.DataFrame, suite: Suite, chance: float
-) -> Outcome:
-    """The outcome; inconclusive if it rests on a difference that tuning leaves to chance."""
-    differs = outcome.verdict == Verdict.CONTRADICTED or (
-        outcome.verdict == Verdict.HELD and claim.direction == "more"
-    )
-    small = abs((pairs.iloc[:, 0] - pairs.iloc[:, 1]).mean()) <= chance
-    if not (chance and claim.metric in SCORES and differs and small):
-        return outcome
-    tuned_as = heirs(entries_of(suite))
-    if len({tuned_as.get(label, label) for label in pairs.columns}) == 1:
-        return outcome
-    reason = words.left_to_chance(chance, SCORES[claim.metric].unit)
-    return outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=reason)
 
 
 def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None:

@@ -56,10 +56,9 @@ def write_paired_differences(
         axes.set_xlabel(task.gain.format(against=against), fontsize=7)
     margins = ", ".join(f"{margin:g}" for margin in comparisons.margin.unique())
     note = (
-        "mean of the paired differences with a 95 % t interval; shaded: ± "
-        f"{margins} {task.unit.name}, within which {task.scores} are called equal; "
-        "n: pairs; diamond: different, square: no effect of this size, hollow: inconclusive; arrow: the "
-        "interval goes on; number beside an arrow: its mean, which lies there"
+        "mean of the paired differences with a 95 % t interval; shaded: less than "
+        f"{margins} {task.unit.name}; n: pairs; diamond: different, square: no effect of this size, hollow: "
+        "inconclusive; arrow: the interval goes on; number beside an arrow: its mean, which lies there"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 

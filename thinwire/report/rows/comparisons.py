@@ -24,7 +24,7 @@ _OF_SCORES: dict[str, Callable[[Judged], object]] = {
     "p_different_holm": lambda judged: judged.p_different_holm,
     "p_same": lambda judged: judged.comparison.p_same,
     "p_same_holm": lambda judged: judged.p_same_holm,
-    "detectable": lambda judged: judged.comparison.detectable,
+    "detectable": lambda judged: judged.detectable,
 }
 COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES, "verdict", "words")
 
@@ -124,7 +124,7 @@ _OF_SPEED: dict[str, Callable[[Judged], object]] = {
     "speed_up_high": lambda judged: np.exp(judged.comparison.high),
     "p_different": lambda judged: judged.comparison.p_different,
     "p_different_holm": lambda judged: judged.p_different_holm,
-    "detectable_factor": lambda judged: np.exp(judged.comparison.detectable),
+    "detectable_factor": lambda judged: np.exp(judged.detectable),
     "words": lambda judged: words.on_speed(judged).words,
 }
 SPEED_UP_COLUMNS = (*CELL, "cluster", "method", "kind", "against", *_OF_SPEED)

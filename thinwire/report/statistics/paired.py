@@ -39,7 +39,10 @@ class Comparison:
     p_different: float  # two-sided paired t test; small: the mean is not 0
     p_same: float  # TOST; small: the mean lies between -margin and +margin
     p_not_inferior: float  # one-sided t test; small: the mean is above -margin
-    detectable: float  # a difference of this size is found with a probability of 80 %
+
+    def detectable(self, tests: int = 1) -> float:
+        """A difference of this size is found with a probability of 80 %, or more, in a family of so many."""
+        return detectable_in_sd(self.n, tests) * self.sd if self.n >= 2 else _NAN
 
 
 def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float = 0.0) -> Comparison:
@@ -63,12 +66,12 @@ def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float
     n, differences = len(pairs), (pairs.ours - pairs.theirs).to_numpy()
     if n < 2:
         mean = float(differences.mean()) if n else _NAN
-        return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, _NAN)
+        return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN)
     if np.ptp(differences) <= _ROUNDING:
         return _of_equal_differences(n, float(differences[0]), margin, resolution)
     tests = t_tests(differences, margin)
     found = {name: float(value) for name, value in tests._asdict().items()}
-    return Comparison(n=n, margin=margin, detectable=detectable_in_sd(n) * found["sd"], **found)
+    return Comparison(n=n, margin=margin, **found)
 
 
 class Tests(NamedTuple):
@@ -106,16 +109,19 @@ def t_tests(differences: NDArray[np.float64], margin: float) -> Tests:
 
 
 @cache
-def detectable_in_sd(n: int) -> float:
+def detectable_in_sd(n: int, tests: int = 1) -> float:
     """The mean difference, in its standard deviations, that a paired t test of n >= 2 pairs finds.
 
-    It is two-sided at 5 % and finds this difference with a probability of 80 %.
+    The test is two-sided, and finds this difference with a probability of 80 %. Its level is 5 %, divided by
+    the number of tests that are judged together: Holm's method asks no test for more.
     """
-    # Only here, because it takes a second to import, and most commands compare nothing.
-    from statsmodels.stats.power import TTestPower
+    # The square of t has a noncentral F distribution. (Statsmodels fails at the small levels of many tests.)
+    limit = scipy.stats.f.isf(LEVEL / tests, 1, n - 1)
 
-    found = TTestPower().solve_power(nobs=n, alpha=LEVEL, power=POWER, alternative="two-sided")
-    return float(found)
+    def missed(size: float) -> float:
+        return float(scipy.special.ncfdtr(1, n - 1, n * size**2, limit)) - (1 - POWER)
+
+    return float(scipy.optimize.brentq(missed, 0.0, 2 * (math.sqrt(limit / n) + 2)))
 
 
 def _of_equal_differences(n: int, difference: float, margin: float, resolution: float) -> Comparison:
@@ -126,7 +132,7 @@ def _of_equal_differences(n: int, difference: float, margin: float, resolution: 
     the resolution, so the t tests assume the largest standard deviation that n numbers there can have.
     """
     if abs(difference) <= _ROUNDING:
-        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0, 0.0)
+        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0)
     sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
     error = sd / math.sqrt(n)
     t = scipy.stats.t(n - 1)
@@ -143,7 +149,6 @@ def _of_equal_differences(n: int, difference: float, margin: float, resolution: 
         p_different=float(2 * t.sf(abs(difference) / error)),
         p_same=max(above, below),
         p_not_inferior=above,
-        detectable=detectable_in_sd(n) * sd,
     )
 
 
@@ -193,6 +198,7 @@ class Judged:
     comparison: Comparison
     p_different_holm: float  # NaN: fewer than `FEWEST_PAIRS` pairs
     p_same_holm: float
+    detectable: float  # of `Comparison.detectable`, in this family
 
     @property
     def differs(self) -> bool:
@@ -214,7 +220,8 @@ def judge(family: Sequence[Comparison]) -> list[Judged]:
     """
     different = holm([_enough(each, each.p_different) for each in family])
     same = holm([_enough(each, each.p_same) for each in family])
-    return [Judged(*judged) for judged in zip(family, different, same)]
+    tests = max(1, sum(not math.isnan(p) for p in different))
+    return [Judged(*judged, judged[0].detectable(tests)) for judged in zip(family, different, same)]
 
 
 def _enough(comparison: Comparison, p: float) -> float:

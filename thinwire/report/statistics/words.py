@@ -32,7 +32,7 @@ def on_score(judged: Judged, unit: Unit, chance: float = 0.0, at_chance: bool = 
     Args:
         judged: differences in scores.
         unit: of the scores.
-        chance: the noise floor of tuning; a difference of at most this size is not called one.
+        chance: the noise floor of tuning. No verdict rests on a smaller distance from what it excludes.
         at_chance: are the baseline's runs at chance level?
     """
     difference = judged.comparison
@@ -40,15 +40,17 @@ def on_score(judged: Judged, unit: Unit, chance: float = 0.0, at_chance: bool = 
         return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
     if at_chance:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive("the baseline's runs are at chance level"))
-    if judged.differs and chance and abs(difference.mean) <= chance:
-        return Decision(Verdict.INCONCLUSIVE, _inconclusive(left_to_chance(chance, unit)))
+    distance = abs(difference.mean) if judged.differs else difference.margin - abs(difference.mean)
+    if (judged.differs or judged.within_margin) and _left_to_chance(distance, chance):
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_noise(chance, unit)))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
         return Decision(Verdict.DIFFERENT, words)
     if judged.within_margin:
         return Decision(Verdict.NO_EFFECT, _within(difference, unit))
-    return Decision(Verdict.INCONCLUSIVE, _inconclusive(_difference_found(difference, unit)))
+    found = _difference_found(difference.n, judged.detectable, unit)
+    return Decision(Verdict.INCONCLUSIVE, _inconclusive(found))
 
 
 def on_speed(judged: Judged) -> Decision:
@@ -64,45 +66,57 @@ def on_speed(judged: Judged) -> Decision:
         return Decision(Verdict.DIFFERENT, _times(difference))
     if judged.within_margin:
         return Decision(Verdict.NO_EFFECT, _within_factor(difference))
-    return Decision(Verdict.INCONCLUSIVE, _inconclusive(_factor_found(difference)))
+    return Decision(Verdict.INCONCLUSIVE, _inconclusive(_factor_found(difference.n, judged.detectable)))
 
 
-def on_gain(difference: Comparison, unit: Unit) -> Answer:
-    """Is the method's score better? (Two-sided paired t test, and TOST where it finds no difference.)"""
+def on_gain(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+    """Is the method's score better? (Two-sided paired t test, and TOST where it finds no difference.)
+
+    Args:
+        difference: in scores; positive if the method's is better.
+        unit: of the scores.
+        chance: as in `on_score`.
+    """
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
-    if difference.p_different < LEVEL and difference.mean > 0:
-        return Answer(True, _side(difference, unit))
-    if difference.high <= 0:
-        return Answer(False, _side(difference, unit) if difference.mean else _within(difference, unit))
+    better = difference.p_different < LEVEL and difference.mean > 0
+    if better or difference.high <= 0:
+        if difference.mean and _left_to_chance(abs(difference.mean), chance):
+            return Answer(None, _noise(chance, unit))
+        return Answer(better, _side(difference, unit) if difference.mean else _within(difference, unit))
     if difference.p_same < LEVEL:
+        if _left_to_chance(difference.margin - abs(difference.mean), chance):
+            return Answer(None, _noise(chance, unit))
         return Answer(None, _within(difference, unit), no_effect=True)
-    return Answer(None, _difference_found(difference, unit))
+    return Answer(None, _difference_found(difference.n, difference.detectable(), unit))
 
 
-def on_equality(difference: Comparison, unit: Unit) -> Answer:
-    """Do the scores differ by less than the margin? (TOST.)"""
+def on_equality(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+    """Do the scores differ by less than the margin? (TOST.) The arguments are those of `on_gain`."""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
-    if difference.p_same < LEVEL:
-        within = _within(difference, unit)
-        sure = difference.p_different < LEVEL
-        return Answer(True, f"{_side(difference, unit)}, but {within}" if sure else within)
-    if difference.high <= -difference.margin or difference.low >= difference.margin:
+    equal = difference.p_same < LEVEL
+    if not equal and difference.low < difference.margin and difference.high > -difference.margin:
+        return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
+    if _left_to_chance(abs(difference.margin - abs(difference.mean)), chance):
+        return Answer(None, _noise(chance, unit))
+    if not equal:
         return Answer(False, _side(difference, unit))
-    return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
+    side = f"{_side(difference, unit)}, but " if difference.p_different < LEVEL else ""
+    return Answer(True, side + _within(difference, unit))
 
 
-def on_loss(difference: Comparison, unit: Unit) -> Answer:
-    """Does the method lose less than the margin? (One-sided test of non-inferiority.)"""
+def on_loss(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+    """Does the method lose less than the margin? (One-sided test of non-inferiority; arguments as above.)"""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
     margin = f"{difference.margin:g} {unit.name}"
-    if difference.p_not_inferior < LEVEL:
-        return Answer(True, f"no loss of {margin} or more")
-    if difference.high <= -difference.margin:
-        return Answer(False, f"a loss of {margin} or more")
-    return Answer(None, f"the loss may be below or above {margin}")
+    less = difference.p_not_inferior < LEVEL
+    if not less and difference.high > -difference.margin:
+        return Answer(None, f"the loss may be below or above {margin}")
+    if _left_to_chance(abs(difference.mean + difference.margin), chance):
+        return Answer(None, _noise(chance, unit))
+    return Answer(less, f"no loss of {margin} or more" if less else f"a loss of {margin} or more")
 
 
 def on_reduction(difference: Comparison, percent: float) -> Answer:
@@ -125,19 +139,22 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
         return Answer(None, f"the reduction may be below or above {percent:g} %")
     if difference.p_same < LEVEL:
         return Answer(None, _within_factor(difference), no_effect=True)
-    return Answer(None, _factor_found(difference))
+    return Answer(None, _factor_found(difference.n, difference.detectable()))
 
 
 def on_chance(chance: float, unit: Unit, baseline: str, again: str) -> str:
     """About the noise floor of tuning: how far the baseline and itself, tuned again, are apart."""
     return (
         f"Tuning leaves {_size(chance, unit)} to chance: the largest mean difference between {again} and "
-        f"{baseline}, which are one method, tuned twice. No smaller one is called a difference."
+        f"{baseline}, which are one method, tuned twice. No verdict rests on a smaller difference."
     )
 
 
-def left_to_chance(chance: float, unit: Unit) -> str:
-    """Why a difference that is not larger than the noise floor is none."""
+def _left_to_chance(distance: float, chance: float) -> bool:
+    return bool(chance) and distance <= chance
+
+
+def _noise(chance: float, unit: Unit) -> str:
     return f"within what tuning leaves to chance: {_size(chance, unit)}"
 
 
@@ -170,12 +187,12 @@ def _inconclusive(why: str) -> str:
     return f"inconclusive: {why}"
 
 
-def _difference_found(difference: Comparison, unit: Unit) -> str:
-    return _found(difference.n, f"a difference of {_size(difference.detectable, unit)}")
+def _difference_found(pairs: int, detectable: float, unit: Unit) -> str:
+    return _found(pairs, f"a difference of {_size(detectable, unit)}")
 
 
-def _factor_found(logarithm: Comparison) -> str:
-    return _found(logarithm.n, f"a factor of {fixed(table_digits(math.exp(logarithm.detectable)), 2)}")
+def _factor_found(pairs: int, detectable: float) -> str:
+    return _found(pairs, f"a factor of {fixed(table_digits(math.exp(detectable)), 2)}")
 
 
 def _found(pairs: int, size: str) -> str:
