@@ -95,7 +95,7 @@ def test_all_pages_together_are_short():
 def test_the_environment_takes_the_disk_that_it_says():
     if sys.prefix != str(ROOT / ".venv") or "cu" in version("torch"):
         pytest.skip("this is not the environment of `make setup` with PyTorch's CPU build")
-    said = float(re.search(r"environment takes ([\d.]+) GB", README.replace("\n", " "))[1])
+    said = float(re.search(r"they need, in ([\d.]+) GB", README.replace("\n", " "))[1])
     files = (path.lstat() for path in Path(sys.prefix).rglob("*"))
     assert said / 1.3 < sum(file.st_size for file in files) / 1e9 < said * 1.3
 
@@ -123,7 +123,7 @@ def test_a_typed_number_and_an_old_one_are_found():
     text = (ROOT / page).read_text()
     longer = f"{text}It saves 78.9 %, in `w16`, see [3](a4.md)."
     assert prose_numbers.unexplained(page, longer) == ["78.9", "3"]
-    old = re.sub(r"(?<=`multi_step_delay` saves )\S+", "12.3", text)
+    old = re.sub(r"(?<=`local_sgd` loses )\S+", "12.3", text)
     assert old != text
     assert prose_numbers.filled(page, old) == text
     with pytest.raises(UserError, match=r"README\.md has .* 0 times"):
