@@ -123,20 +123,8 @@ CELL = {"suite": "demo", "dataset": "digits", "model": "cnn", "workers": 4, "nod
 
 
 def runs(method, accuracies, payload=100.0, status="done"):
-    return pd.DataFrame(
-        [
-            {
-                **CELL,
-                "method": method,
-                "repetition": i,
-                "status": status,
-                **TASK,
-                ACCURACY: value,
-                PAYLOAD: payload,
-            }
-            for i, value in enumerate(accuracies)
-        ]
-    )
+    about = {**CELL, **TASK, "method": method, "status": status, PAYLOAD: payload}
+    return pd.DataFrame([about | {"repetition": i, ACCURACY: value} for i, value in enumerate(accuracies)])
 
 
 @pytest.fixture
@@ -151,16 +139,10 @@ def compared(monkeypatch, tmp_path):
     return compared
 
 
-@pytest.fixture
-def verdicts(compared):
-    """The verdicts of two tables of runs, by method and metric."""
-    return lambda committed, rerun: compared(committed, rerun).verdict.to_dict()
-
-
 SPREAD = [97.8, 98.0, 98.2, 97.9, 98.1]
 
 
-def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(verdicts):
+def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(compared):
     committed = pd.concat([runs(name, SPREAD) for name in ("a", "b", "c", "d")])
     rerun = pd.concat(
         [
@@ -170,7 +152,7 @@ def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(verdicts):
             runs("d", [float("nan")], status="diverged"),
         ]
     )
-    assert verdicts(committed, rerun) == {
+    assert compared(committed, rerun).verdict.to_dict() == {
         ("a", ACCURACY): "identical",
         ("a", PAYLOAD): "identical",
         ("b", ACCURACY): "inside",
@@ -181,14 +163,14 @@ def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(verdicts):
         ("d", PAYLOAD): "outside",
     }
     diverged = runs("a", [float("nan")] * 2, payload=float("nan"), status="diverged")
-    assert set(verdicts(diverged, diverged).values()) == {"identical"}
+    assert set(compared(diverged, diverged).verdict) == {"identical"}
     # One committed run tells nothing about another value.
-    assert verdicts(runs("a", [98.0]), runs("a", [97.0]))["a", ACCURACY] == "inconclusive"
+    assert compared(runs("a", [98.0]), runs("a", [97.0])).verdict["a", ACCURACY] == "inconclusive"
     # Repetitions that the reference does not have are never identical.
     more = runs("a", [*SPREAD, 98.0])
-    assert verdicts(runs("a", SPREAD), more)["a", ACCURACY] == "inside"
+    assert compared(runs("a", SPREAD), more).verdict["a", ACCURACY] == "inside"
     with pytest.raises(UserError, match="have no cell in common"):
-        verdicts(runs("a", SPREAD), runs("b", SPREAD))
+        compared(runs("a", SPREAD), runs("b", SPREAD))
 
 
 def test_intervals_end_where_values_are_impossible(compared):

@@ -1,12 +1,10 @@
 """Verdicts follow from corrected p-values, and words from verdicts: only statistics/words.py says them."""
 
 import ast
-import gc
 import math
 import re
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -113,69 +111,26 @@ def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
     assert speed(of(SPREAD / 10, margin=MARGIN_OF_SPEED)) == "no effect of 5 % or more"
 
 
-SAID = {
-    Verdict.DIFFERENT: r"(better|worse) by (less than )?([\d.]+) points(, but no effect of .+ or more)?",
-    Verdict.NO_EFFECT: r"equal in every pair|no effect of ([\d.]+) points or more",
-    Verdict.INCONCLUSIVE: r"inconclusive: \d+ pairs?( would find .*|, and 5 are needed at least)",
-}
-
-
-def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
-    """In families of one to four methods, with rounded differences too, of which many are equal."""
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels does it in every correction
-    random = np.random.default_rng(2026)
-    found = set()
-    for _ in range(60):
-        n, margin, resolution = (
-            random.integers(0, 13),
-            random.choice([0.1, 0.3, 2.0]),
-            random.choice([0.01, 1]),
-        )
-        family = []
-        for _ in range(random.integers(1, 5)):
-            drawn = random.normal(random.choice([0, 0.2, -0.2, 3, -10]), random.choice([0, 0.05, 1]), n)
-            family.append(of(np.round(drawn / resolution) * resolution, n, margin, resolution))
-        for comparison, judged in zip(family, judge(family)):
-            verdict, said = words.on_score(judged, CLASSIFICATION.unit)
-            match = re.fullmatch(SAID[verdict], said)
-            assert match, (verdict, said)
-            assert " 0.00 points" not in said
-            if verdict is Verdict.DIFFERENT:
-                assert n >= 5
-                assert match[1] == ("better" if comparison.mean > 0 else "worse")
-                assert match[2] or float(match[3]) == pytest.approx(abs(comparison.mean), abs=0.0051)
-            if verdict is Verdict.NO_EFFECT or (verdict is Verdict.DIFFERENT and match[4]):
-                assert abs(comparison.mean) < margin
-            found.add(verdict)
-    assert found == set(Verdict)
-
-
 WORDS = re.compile(r"\b(better|worse|the same|no effect|no loss|faster)\b", re.IGNORECASE)
 # Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
 ALLOWED = {
-    "claims/claim_verdict.py": {
-        "no effect": "names a verdict",
-    },
-    "figures/comparisons.py": {
-        "square: no effect of": "is a legend of verdicts",
-    },
-    "rows/times.py": {
-        "over the faster of the baselines": "defines the speed-up",
-        "in the same place": "says where the baseline is",
-    },
-    "report/track.py": {
-        "Better: ln(score of the best SSGD": "defines the mark, by the rule of the track",
-        "better than": "names the column",
-    },
-    "report/regimes.py": {
-        "faster": "is what publications say",
-    },
-    "figures/speed_ups.py": {
-        "speed-up over the better of": "names the axis",
-        "over those of the better of": "names the axis",
-        "bold: faster": "is a legend of simulated ratios, which have no test",
-        "at which a method is faster": "is a legend of simulated ratios, which have no test",
-    },
+    "claims/claim_verdict.py": ("no effect",),  # names a verdict
+    "figures/comparisons.py": ("square: no effect of",),  # is a legend of verdicts
+    "rows/times.py": (
+        "over the faster of the baselines",  # defines the speed-up
+        "in the same place",  # says where the baseline is
+    ),
+    "report/track.py": (
+        "Better: ln(score of the best SSGD",  # defines the mark, by the rule of the track
+        "better than",  # names the column
+    ),
+    "report/regimes.py": ("faster",),  # is what publications say
+    "figures/speed_ups.py": (
+        "speed-up over the better of",  # names the axis
+        "over those of the better of",  # names the axis
+        "bold: faster",  # is a legend of simulated ratios, which have no test
+        "at which a method is faster",  # is a legend of simulated ratios, which have no test
+    ),
 }
 FILES = sorted((ROOT / "thinwire/report").rglob("*.py"))
 
