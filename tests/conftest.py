@@ -3,11 +3,18 @@
 import gc
 import os
 import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from tests import part
+from tests.bad_input.suites import changed
+from thinwire.cli import arguments, prepare
+from thinwire.config import suite
 from thinwire.train.cell_task import deterministic
 
 # Whoever has started the tests may ignore these (nohup, a job in the background), and the runs that the tests
@@ -76,3 +83,25 @@ def _same_bits_every_time() -> None:
 def _nan_in_new_memory(_same_bits_every_time: None) -> None:
     """Fill new tensors with NaN before each test, because a run in this process may have switched it off."""
     torch.utils.deterministic.fill_uninitialized_memory = True
+
+
+@pytest.fixture
+def write_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Write a suite: the good one of `tests.bad_input.suites` with changes; and have it found."""
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+
+    def write(changes: dict[str, Any], name: str = "bad") -> Path:
+        path = tmp_path / "config" / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(changed(changes), sort_keys=False))
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of results with the digits, for the tests of one file."""
+    folder = tmp_path_factory.mktemp("results")
+    prepare.data_main(arguments.parser().parse_args(["data", "digits", "--results", str(folder)]))
+    return folder

@@ -1,28 +1,25 @@
 """A claim that is not valid is refused with one sentence that has its path."""
 
 import pytest
-import yaml
 
-from tests.bad_input.suites import GOOD, cases, message, require
+from tests.bad_input.suites import cases, message, require
 from tests.claims import ACCURACY, CONTENT, points
 from thinwire.base.errors import UserError
 from thinwire.config import claims, expand, suite
 
-SUITE = GOOD | {
+SUITE = {
     "models": {"lenet": {"options": {"padding": 2}}},
     "methods": {"ssgd": None, "ssgd_bf16": {"use": "ssgd"}, "thin": {"use": "top_k"}},
 }
 
 
 @pytest.fixture
-def refusal(tmp_path, monkeypatch):
+def refusal(write_suite):
     """The message about a suite whose claims have other values for some keys; None takes a key away."""
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
 
     def refused(*changes):
         claims = [{k: v for k, v in (CONTENT | changed).items() if v is not None} for changed in changes]
-        (tmp_path / "config/bad.yaml").write_text(yaml.safe_dump(SUITE | {"claim": claims}))
+        write_suite(SUITE | {"claim": claims})
         return message(expand.cells, "bad")
 
     return refused
@@ -60,6 +57,7 @@ metric: seconds_of_a_step, statistic: ratio => claim.0.metric: seconds_of_a_step
 OF_ACCURACY = [
     ("same", {}, "claim.0: margin: direction same needs one"),
     ("more", points(1.0), "claim.0: margin: direction more takes none"),
+    ("more", {"metric": "bits_per_character"}, "claim.0.metric: digits has no bits_per_character; its score"),
     ("same", {"margin": {"value": 0.5, "unit": "percent"}}, "is points unless the direction is not_less"),
     ("same", points(0.3) | {"may_say": "It is better."}, "may_say: 'better' is more than a verdict on"),
     ("not_less", points(0.5) | {"scope": "number"}, "claim.0.scope: a suite on CPUs is too small for a publ"),

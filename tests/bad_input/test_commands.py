@@ -5,17 +5,11 @@ from argparse import Namespace
 from importlib import import_module
 
 import pytest
-import yaml
 
-from tests.bad_input.suites import changed
 from tests.commands import thinwire
-from thinwire import plugins
 from thinwire.base import digests, folders
 from thinwire.cli import main as command_line
 from thinwire.cli.inspect import list_main
-from thinwire.config import suite
-from thinwire.data.lay_out import lay_out
-from thinwire.train.result_files import data_folder
 
 
 @pytest.fixture
@@ -92,13 +86,10 @@ def test_report_of_another_suite_than_was_collected(refused, tmp_path):
     refused("report", "demo", "--results", tmp_path, words=("has no run of suite demo",))
 
 
-def test_errors_of_a_suite_come_in_one_line(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    path = tmp_path / "config" / "bad.yaml"
-    path.parent.mkdir()
-    path.write_text(yaml.safe_dump(changed({"sed": 1, "methods.top_k": {"options": {"density": 0}}})))
+def test_errors_of_a_suite_come_in_one_line(refused, write_suite):
+    path = write_suite({"sed": 1, "methods.top_k": {"options": {"density": 0}}})
     refused("cells", "bad", words=(str(path), "sed:"))
-    path.write_text(yaml.safe_dump(changed({"methods.top_k": {"options": {"density": 0}}})))
+    write_suite({"methods.top_k": {"options": {"density": 0}}})
     refused("run", "bad", "digits/cnn/ssgd/w2/seed0", words=("methods.top_k.options.density", "not 0"))
 
 
@@ -118,15 +109,6 @@ def test_errors_of_a_suite_come_in_one_line(refused, tmp_path, monkeypatch):
 def test_a_schedule_that_cannot_be_made(refused, laid_out, cell, options, words):
     suite = "claims/mp2_digits" if "mp2" in cell else "demo"
     refused("schedule", suite, cell, *options, "--results", laid_out, words=words)
-
-
-@pytest.fixture(scope="module")
-def laid_out(tmp_path_factory):
-    """A folder of results with the digits."""
-    folder = tmp_path_factory.mktemp("results")
-    digits = plugins.get("dataset", "digits").load()()
-    lay_out("digits", digits, data_folder(folder, "digits"), None, folder / "download")
-    return folder
 
 
 def test_a_command_refuses_its_input_in_its_own_process():

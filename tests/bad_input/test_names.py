@@ -64,19 +64,12 @@ def test_every_command_that_takes_a_suite_refuses(arguments, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-    return tmp_path / "config"
-
-
-def test_suites_that_differ_in_case_only_are_refused(config):
+def test_suites_that_differ_in_case_only_are_refused(write_suite):
     for name in ("demo", "Demo", "other"):
-        (config / f"{name}.yaml").write_text("title: x")
+        write_suite({}, name)
     for name in ("demo", "Demo", "DEMO"):
         assert "differ in upper and lower case only" in message(suite.load, name)
-    assert "upper and lower" not in message(suite.load, "other")
+    suite.load("other")
 
 
 @pytest.mark.parametrize("name", ["a b", "a;b", "-x", "a'b", "+", "größe"])

@@ -1,26 +1,9 @@
 """What is wrong in a suite, or in options, is one sentence with the path of each value."""
 
-from pathlib import Path
-
 import pytest
-import yaml
 
-from tests.bad_input.suites import cases, changed, message, require
+from tests.bad_input.suites import cases, message, require
 from thinwire.config import expand, suite
-
-
-@pytest.fixture
-def write_suite(tmp_path, monkeypatch):
-    """Write the suite `bad`, and have it found."""
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-
-    def write(changes: dict) -> Path:
-        path = tmp_path / "config" / "bad.yaml"
-        path.write_text(yaml.safe_dump(changed(changes)))
-        return path
-
-    return write
 
 
 def test_the_good_suite_is_good(write_suite):
@@ -193,6 +176,18 @@ methods.large: {use: ssgd, batch: 512}, simulate: {clusters: [wan_100m]}
     => simulate: large has a batch of its own; move it to a suite without simulated times
 leave_out: [dgc] => leave_out: | no '*'
 methods.*: null, leave_out: [nothing] => leave_out: | no method 'nothing' | ssgd
+datasets: [digits, shakespeare] => datasets.shakespeare: it is for next_character, and digits for
+datasets: [shakespeare] => models.cnn: it is for classification, and the data set shakespeare for
+models: {gpt: null} => models.gpt: it is for next_character, and the data set digits for class
+datasets: [shakespeare], models: {gpt: null}, recipe.mixup: 0.2, recipe.channels_last: true
+    => recipe.mixup: it mixes images, and shakespeare | recipe.channels_last: shakespeare has windows
+methods.bad: {use: mp2, prepare_from: {dataset: digit}}
+    => methods.bad.prepare_from.dataset: 'digit' is no data set of this suite: the nearest is digits
+methods.bad: {use: dgc, prepare_from: {seed: 0}}
+    => methods.bad.prepare_from: the method dgc has no preparation: remove this key
+methods.bad: {use: wnn, prepare_from: {seed: 2}}
+    => methods.bad.prepare_from.seed: 2 is no repetition of this suite: the last is 0
+ladder: [sgd] => ladder: the suite has no method 'sgd'; the nearest is ssgd | ladder: it needs times
 methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody
     => methods.nothing: | models.none: | datasets.no: | baseline:
 """

@@ -6,14 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from pydantic import ValidationError
 
 from tests import small, sound, summary
-from tests.bad_input.suites import changed, message
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
-from thinwire.config import expand, suite
 from thinwire.data.batches import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
@@ -202,44 +199,3 @@ def test_a_record_of_images_is_as_it_was_before_there_were_texts(tmp_path):
     assert record.Record.model_validate(content).learns is CLASSIFICATION
     with pytest.raises(ValidationError, match="less than or equal to 3"):
         record.Record.model_validate({**content, "schema_version": 4})
-
-
-CLAIM = {
-    "id": "001-a",
-    "publication": "P",
-    "claim": "It.",
-    "method": "top_k",
-    "against": "ssgd",
-    "metric": "accuracy",
-    "direction": "more",
-    "statistic": "paired_t",
-    "scope": "mechanism",
-    "may_say": "It.",
-}
-
-
-TEXT = {"datasets": ["shakespeare"], "models": {"gpt": None}}
-METHODS = {"ssgd": None, "top_k": None}
-BAD = {
-    "datasets.shakespeare: it is for next_character, and digits for": {"datasets": ["digits", "shakespeare"]},
-    "models.cnn: it is for classification, and the data set shakespeare for": {"datasets": ["shakespeare"]},
-    "models.gpt: it is for next_character, and the data set digits for class": {"models": {"gpt": None}},
-    "recipe.mixup: it mixes images, and shakespeare has windows: leave it out": {**TEXT, "recipe.mixup": 0.2},
-    "recipe.channels_last: shakespeare has windows, which have no channels: leave it out": {
-        **TEXT,
-        "recipe.channels_last": True,
-    },
-    "claim.0.metric: shakespeare has no accuracy; its score is bits_per_character": {
-        **TEXT,
-        "methods": METHODS,
-        "claim": [CLAIM],
-    },
-}
-
-
-@pytest.mark.parametrize(("words", "changes"), BAD.items(), ids=range(len(BAD)))
-def test_what_does_not_go_together_is_one_sentence(monkeypatch, tmp_path, changes, words):
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "bad.yaml").write_text(yaml.safe_dump(changed(changes)))
-    assert words in message(expand.require_valid, "bad")

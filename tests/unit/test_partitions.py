@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
 import thinwire
 from tests import small
@@ -18,9 +17,8 @@ from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.placement import Cluster
-from thinwire.config import expand, suite
+from thinwire.config import expand
 from thinwire.config.cell import cell_of as cell_of_identity
-from thinwire.data import lay_out
 from thinwire.data.batches import Batches, held_out
 from thinwire.data.partition import Passes, clients_of, partition_of
 from thinwire.optim.inputs import Dirichlet
@@ -35,7 +33,7 @@ from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import summary
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.stand_ins import repeated
-from thinwire.train.result_files import data_folder, record_folder
+from thinwire.train.result_files import record_folder
 from thinwire.train.run_cell import Attempt
 
 CPU = torch.device("cpu")
@@ -182,22 +180,10 @@ def test_bad_input_is_one_sentence():
 TEXT = {"datasets": ["shakespeare"], "models": {"gpt": None}}
 
 
-@pytest.fixture
-def write(monkeypatch, tmp_path):
-    """Write a suite with these changes, and give its name."""
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-
-    def write(changes):
-        (tmp_path / "config" / "changed.yaml").write_text(yaml.safe_dump(suites.changed(changes)))
-        return "changed"
-
-    return write
-
-
-def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, write):
+def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, write_suite):
     def refused(changes):
-        return suites.message(expand.require_valid, write(changes))
+        write_suite(changes)
+        return suites.message(expand.require_valid, "bad")
 
     shares = "dirichlet shares labels, and shakespeare has windows: take natural or iid"
     assert f"recipe.partition: {shares}" in refused({**TEXT, "recipe.partition": SKEWED})
@@ -211,10 +197,11 @@ def test_a_suite_whose_data_cannot_be_divided_is_one_sentence(monkeypatch, write
 NO_CLIENTS = {(name, "task"): "next_character" for name in ("shakespeare", "gpt")}
 
 
-def test_data_sets_of_a_suite_may_be_divided_in_several_ways(write):
+def test_data_sets_of_a_suite_may_be_divided_in_several_ways(write_suite):
     entries = {"same": {"use": "digits"}, "skewed": {"use": "digits", "partition": SKEWED}}
     changes = {"datasets": entries, "recipe.partition": "natural", "methods.dgc": {"epochs": 2}}
-    found = {(c.dataset, c.method.label): c for c in expand.cells(write(changes))}
+    write_suite(changes)
+    found = {(c.dataset, c.method.label): c for c in expand.cells("bad")}
     assert {key: str(cell.recipe.partition) for key, cell in found.items()} == {
         ("same", "ssgd"): "natural",
         ("same", "dgc"): "natural",
@@ -246,14 +233,6 @@ def test_the_one_worker_of_a_preparation_has_all_data_but_those_held_out(partiti
     trained = job.train(job.task, thinwire.Method, None, tmp_path / "checkpoints")
     (own,) = trained.partition.inputs
     assert torch.equal(own, torch.arange(len(held_out(NATURAL).train_labels)))
-
-
-@pytest.fixture(scope="module")
-def laid_out(tmp_path_factory):
-    results = tmp_path_factory.mktemp("results")
-    dataset = plugins.get("dataset", "digits").load()
-    lay_out.lay_out("digits", dataset(), data_folder(results, "digits"), None, results)
-    return results
 
 
 def cell_of(method, partition, **changes):

@@ -5,7 +5,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
@@ -142,22 +141,13 @@ CONTENT = {
 }
 
 
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    """Write the suite `reuse` with other entries of methods, and have it found."""
-    monkeypatch.setattr(suite, "ROOT", tmp_path)
-    (tmp_path / "config").mkdir()
-
-    def write(**methods):
-        content = CONTENT | {"methods": CONTENT["methods"] | methods}
-        (tmp_path / "config/reuse.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-
-    write()
-    return write
+@pytest.fixture(autouse=True)
+def _reuse(write_suite):
+    write_suite(CONTENT, "reuse")
 
 
 @pytest.fixture
-def cells(write):
+def cells():
     return {cell.path: cell for cell in expand.cells("reuse")}
 
 
@@ -197,7 +187,7 @@ def test_the_data_of_a_preparation_are_those_of_the_named_data_set(cells, tmp_pa
     assert identity_of(user, tmp_path)["data"] != identity_of(other, tmp_path)["data"]
 
 
-def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells, write):
+def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
     own, user = cells["digits/lenet/mp2/w2/seed1"], cells["digits/lenet/seed0/w2/seed1"]
     assert "prepare_from" not in own.identity()  # so that cells without the key keep their fingerprint
     assert user.fingerprint != replace(user, prepare_from=None).fingerprint
@@ -212,7 +202,7 @@ def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells, write)
     assert under("seed0", entries["seed0"]).model_dump()["prepare_from"]["seed"] == 0
 
 
-def test_the_pipeline_makes_a_shared_preparation_once(write):
+def test_the_pipeline_makes_a_shared_preparation_once():
     grid = read(["reuse"], with_options=False)
     paths = {path.removeprefix("reuse/") for path in grid.preparations if "/ssgd/" not in path}
     expected = {f"{d}/lenet/mp2/seed{n}" for d in ("digits", "again") for n in (0, 1)}
@@ -229,7 +219,7 @@ def test_the_pipeline_makes_a_shared_preparation_once(write):
     assert (made_for.dataset, made_for.repetition, made_for.prepare_from) == ("again", 1, None)
 
 
-def test_a_subset_makes_what_it_needs_of_the_others(write):
+def test_a_subset_makes_what_it_needs_of_the_others():
     grid = read(["reuse"], False, Subset({"datasets": ("digits",), "methods": ("again",)}))
     assert {cell.dataset for cell in grid.cells.values()} == {"digits"}
     wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
@@ -238,32 +228,7 @@ def test_a_subset_makes_what_it_needs_of_the_others(write):
     assert grid.datasets.keys() == {"digits", "again"}
 
 
-BAD = {
-    "a typing error": (
-        {"use": "mp2", "prepare_from": {"dataset": "digit"}},
-        "methods.bad.prepare_from.dataset: 'digit' is no data set of this suite: the nearest is digits",
-    ),
-    "a method without one": (
-        {"use": "dgc", "prepare_from": {"seed": 0}},
-        "methods.bad.prepare_from: the method dgc has no preparation: remove this key",
-    ),
-    "too few repetitions": (
-        {"use": "wnn", "prepare_from": {"seed": 2}},
-        "methods.bad.prepare_from.seed: 2 is no repetition of this suite: the last is 1",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_sentence(write, case):
-    entry, sentence = BAD[case]
-    write(bad=entry)
-    with pytest.raises(UserError) as caught:
-        expand.cells("reuse")
-    assert str(caught.value).endswith(f"reuse.yaml: {sentence}")
-
-
-def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
+def test_people_see_whose_preparation_is_used(capsys, tmp_path):
     about = About.of(suite.load("reuse"))
     shown = {"seed0": "seed0", "again": "again", "both": "again, seed1", "alone": "seed1"}
     assert about.prepared_from == shown

@@ -6,8 +6,6 @@ import pandas as pd
 import pytest
 
 from tests.simulated import row, table_of_times
-from thinwire.config.suite import load
-from thinwire.config.suite_problems import ladder_problems
 from thinwire.report import report
 from thinwire.report.figures import steps
 from thinwire.report.rows import times
@@ -177,15 +175,3 @@ def test_a_bar_is_labelled_with_its_ratio_and_its_kind_is_stated(draw):
     # Without times the figure says so.
     figure = draw(steps.write_ladder, ladder_of())
     assert "No step of a rung has a time" in figure.texts[0].get_text()
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"ladder": ["n0_naiv"]}, "the suite has no method 'n0_naiv'; the nearest is n0_naive"),
-        ({"transport": "inprocess", "cluster": None, "simulate": None}, "ladder: it needs times"),
-    ],
-)
-def test_a_ladder_that_cannot_be_drawn_is_refused(changes, problem):
-    suite = load("claims/hsgd_ladder").model_copy(update=changes)
-    assert any(problem in sentence for sentence in ladder_problems(suite))
