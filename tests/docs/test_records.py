@@ -15,7 +15,7 @@ from benchmarks import questions, record, update_docs
 from tests import processes, project
 from tests.docs import pages
 from thinwire import plugins
-from thinwire.cli import prepare, trace
+from thinwire.cli import trace
 from thinwire.cli.arguments import parser
 from thinwire.plugins import ROOT
 
@@ -98,20 +98,13 @@ SHOWN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("results")
-    prepare.data_main(parser().parse_args(["data", "digits", "--results", str(folder)]))
-    return str(folder)
-
-
 def test_a_schedule_is_shown():
     assert SHOWN
 
 
 @pytest.mark.parametrize(("command", "printed"), SHOWN)
-def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys):
-    arguments = parser().parse_args([*shlex.split(command), "--results", results])
+def test_a_schedule_is_what_the_command_prints(laid_out, command, printed, capsys):
+    arguments = parser().parse_args([*shlex.split(command), "--results", str(laid_out)])
     capsys.readouterr()
     assert trace.schedule_main(arguments) == 0
     assert capsys.readouterr().out == printed

@@ -7,17 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from thinwire import plugins
 from thinwire.audit.verify import verify
 from thinwire.base import digests
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
-from thinwire.data.lay_out import lay_out
 from thinwire.records import provenance
 from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC, read_tables
 from thinwire.report.rows import collect
 from thinwire.train import record_check
-from thinwire.train.result_files import data_folder, record_folder
+from thinwire.train.result_files import record_folder
 from thinwire.train.run_cell import Attempt
 
 # Between them they use the channels in and between nodes, and parameter servers.
@@ -33,14 +31,11 @@ SERVER, NODES = sorted(GRID, key=lambda cell: cell.workers)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(laid_out):
     """The records of two short runs."""
-    folder = tmp_path_factory.mktemp("made")
-    digits = plugins.get("dataset", "digits").load()
-    lay_out("digits", digits(digits.Config()), data_folder(folder, "digits"), None, folder / "download")
     for cell in GRID:
-        Attempt(cell, folder, 60.0).run(lambda trainer: None)
-    return folder
+        Attempt(cell, laid_out, 60.0).run(lambda trainer: None)
+    return laid_out
 
 
 @pytest.fixture

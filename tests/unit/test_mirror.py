@@ -9,8 +9,6 @@ import thinwire
 from tests import small
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.cli import prepare
-from thinwire.cli.arguments import parser
 from thinwire.config import expand
 from thinwire.config.expand import cell
 from thinwire.simulation.mirrored import MirroredCell, MirroredTrainer
@@ -176,14 +174,7 @@ def test_a_worker_gets_the_controls_of_another_one():
     assert told == [4.0, 4.0]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("results")
-    prepare.data_main(parser().parse_args(["data", "digits", "--results", str(folder)]))
-    return folder
-
-
-def test_garbage_is_not_collected_within_its_steps(results, monkeypatch):
+def test_garbage_is_not_collected_within_its_steps(laid_out, monkeypatch):
     """A collection takes far longer than a small step."""
     collected = []
     step = MirroredTrainer.train
@@ -193,7 +184,7 @@ def test_garbage_is_not_collected_within_its_steps(results, monkeypatch):
         step(self, until)
 
     monkeypatch.setattr(MirroredTrainer, "train", train)
-    mirrored = MirroredCell(cell("demo", "digits/cnn/ssgd/w8n2/seed0"), results, Cluster(8, 2))
+    mirrored = MirroredCell(cell("demo", "digits/cnn/ssgd/w8n2/seed0"), laid_out, Cluster(8, 2))
     assert len(mirrored.run(0, 2).steps) == 2
     assert collected == [False]
     assert gc.isenabled()

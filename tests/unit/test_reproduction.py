@@ -8,16 +8,14 @@ import pyarrow as pa
 import pytest
 
 from tests import sound
-from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.cli import submissions as command
 from thinwire.config import expand
-from thinwire.data.lay_out import lay_out
 from thinwire.records.record import RUN
 from thinwire.submissions import reproduction
 from thinwire.submissions.reproduction import Facts, Verdict, first_difference, judge
-from thinwire.train.result_files import data_folder, record_folder
+from thinwire.train.result_files import record_folder
 from thinwire.train.run_cell import Attempt
 
 SSGD = expand.cells("demo")[0]
@@ -25,13 +23,10 @@ TINY = replace(SSGD, recipe=SSGD.recipe.model_copy(update={"epochs": 1, "batch":
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(laid_out):
     """The folder of results with the record of a run."""
-    folder = tmp_path_factory.mktemp("made")
-    digits = plugins.get("dataset", "digits").load()
-    lay_out("digits", digits(digits.Config()), data_folder(folder, "digits"), None, folder / "download")
-    Attempt(TINY, folder, 60.0).run(lambda trainer: None)
-    return folder
+    Attempt(TINY, laid_out, 60.0).run(lambda trainer: None)
+    return laid_out
 
 
 def test_a_record_of_this_machine_is_reproduced_to_the_bit_and_leaves_nothing(made, capsys):
