@@ -96,10 +96,7 @@ def test_a_run_at_chance_level_is_marked():
     """Of 539 images in ten classes, guessing gets 10 % right, with a standard deviation of 1.29 points."""
     runs = run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0)
     assert list(rows_of(*runs).at_chance_level) == [0, 1]
-    text = markdown(*runs)
-    assert "51.90 ± 53.88 (2), 1 at chance level" in text
-    assert "At chance level: the accuracy is at most 1/classes plus" in text
-    assert text.count("at chance level") == 1
+    assert "51.90 ± 53.88 (2), 1 at chance level" in markdown(*runs)
     early = run("ssgd", 0, accuracy=1.0, classes=math.nan)
     assert math.isnan(rows_of(early).at_chance_level["ssgd"])
     for known_or_not in (run("ssgd", 0), early):
@@ -131,16 +128,14 @@ def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
     runs = run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **prepared())
     text = ledgers(*runs)
-    for part in ("| prepared, MB ", "| 5.000 ", "| prepared, s ", "| 12 ", "| total with prepared less, % "):
-        assert part in text
+    assert "prepared from" not in text.lower()
     table = rows_of(*runs)
     assert table.total_reduction_percent["thin"] == 100
     # 5 MB of preparation against 200 bytes of SSGD.
     assert table.total_with_prepared_reduction_percent["thin"] == pytest.approx(100 * (1 - 5e6 / 200))
     assert table.total_with_prepared_reduction_percent["ssgd"] == 0
-    short = markdown(*runs)
-    assert "saved with preparation, %" in short
     assert "saved with preparation" not in markdown(run("ssgd", 0))
+    assert "prepared" not in ledgers(run("ssgd", 0)).lower()
 
 
 def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
@@ -154,8 +149,6 @@ def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
     after = runs_to_break_even(table, "ssgd").set_axis(table.method)
     assert after["thin"] == 2
     assert after.isna().to_dict() == {"ssgd": True, "thick": True, "thin": False}
-    assert "| 2.00 " in ledgers(*runs)
-    assert "breaks even" not in ledgers(run("ssgd", 0))
 
 
 def test_the_runs_that_use_a_preparation_divide_it():
@@ -176,35 +169,14 @@ def test_the_runs_that_use_a_preparation_divide_it():
     # All shares together are the two preparations.
     extra = shared - table.total_bytes
     assert (extra * table.done).sum() == 2 * 5e6
-    text = ledgers(*runs)
-    for part in ("| used by, runs ", "| 1 to 2 ", "| with preparation, per run, MB ", "| 5.250 ", "| 4.000 "):
-        assert part in text
-    assert "used by" not in ledgers(run("ssgd", 0))
-
-
-def test_a_method_with_the_preparation_of_another_cell_says_so():
-    about = About("Title", "test", ("ssgd",), CLASSIFICATION, prepared_from={"reuses": "seed0"})
-    runs = run("ssgd", 0), run("reuses", 0, **prepared()), run("thin", 0, **prepared())
-    assert "| reuses (prepared from seed0) " in markdown(*runs, about=about)
-    assert "| thin " in markdown(*runs, about=about)
-    made = table_of(runs)
-    assert "| prepared from " in traffic(made, about)
-    assert "\n- Prepared from: " in traffic(made, about)
-    assert "prepared from" not in traffic(made, About("Title", "test", ("ssgd",), CLASSIFICATION)).lower()
+    assert "| 1 to 2 " in ledgers(*runs)
 
 
 def test_the_epochs_are_shown_if_they_differ():
-    """A method that jumps says how many epochs its own stand for."""
     assert "epochs" not in markdown(run("ssgd", 0), run("thin", 0)).lower()
-    runs = (run("ssgd", 0), run("wnn", 0, **{"method/virtual_epochs": 22.0}), run("half", 0, epochs=6))
-    text = markdown(*runs)
-    for label in ("ssgd (12 epochs)", "wnn (12 for 22 epochs)", "half (6 epochs)"):
-        assert label in text
-    text = ledgers(*runs)
-    assert "| 12        |" in text
-    assert "| 12 for 22 |" in text
-    assert "| 6         |" in text
-    assert "Epochs: the number that was trained" in text
+    runs = run("ssgd", 0), run("half", 0, epochs=6)
+    assert "half (6 epochs)" in markdown(*runs)
+    assert "| 6 " in ledgers(*runs)
 
 
 def test_recipes_are_shown_if_a_method_has_its_own():
@@ -255,7 +227,6 @@ def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
     assert table.train_seconds["ssgd"] == 40
     assert table.train_seconds_sd["ssgd"] == pytest.approx(math.sqrt(200))
     assert table.train_speed_up["thin"] == 2.5
-    assert "40.0 ± 14.1" in ledgers(*runs)
     # Runs on crowded machines have no seconds, and the table says why.
     crowded = {"kind": "measured", "no_time_because": "4 workers shared 2 cores of a"}
     assert "training, s" not in ledgers(run("ssgd", 0, **crowded))
