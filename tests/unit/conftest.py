@@ -1,4 +1,4 @@
-"""What tests of figures share: the figures as they are before they are written and closed."""
+"""What unit tests share: figures before they are written and closed, a GPU, and a suite with its tuning."""
 
 import re
 import zlib
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.fake_gpu import FakeGpu
 
 
 @pytest.fixture
@@ -55,3 +57,19 @@ def printed_points() -> Callable[[Path, float], float]:
         return min(sizes) * 72 * inches / float(box)
 
     return smallest
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    """A GPU that is not there."""
+    made = FakeGpu()
+    made.install(monkeypatch)
+    return made
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Write the suite `base` and its tuning with some changes."""
+    from tests.unit import tuning_base  # other tests need not wait for it
+
+    return tuning_base.written(tmp_path, monkeypatch)

@@ -134,13 +134,6 @@ def test_a_part_of_a_gpu_is_refused(four_gpus, monkeypatch, transport):
         device_of(cell)
 
 
-@pytest.fixture
-def gpu(monkeypatch):
-    made = FakeGpu()
-    made.install(monkeypatch)
-    return made
-
-
 def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu, monkeypatch):
     """Not even the statistics of batch norm, or a gradient."""
     model = small.Net()

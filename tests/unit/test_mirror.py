@@ -41,14 +41,7 @@ def same_ledgers(method):
 
 
 class Exchange(thinwire.Method):
-    """Each worker sends a message of its own size to each mate that it names."""
-
-    def sizes(self, world):
-        """By receiver."""
-        raise NotImplementedError
-
-    def sources(self, world):
-        raise NotImplementedError
+    """Each worker sends messages of these `sizes`, by receiver, and receives those of its `sources`."""
 
     def sync_gradients(self):
         world = self.run.world

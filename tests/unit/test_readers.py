@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests import small
-from tests.fake_gpu import CUDA, FakeGpu
+from tests.fake_gpu import CUDA
 from thinwire.data import readers
 from thinwire.data.batches import Batches, Prefetched, held_out
 from thinwire.data.readers import RecordFile
@@ -143,12 +143,10 @@ def test_the_next_batch_is_made_by_a_thread_before_anybody_asks_for_it(monkeypat
     assert made == [(0, False), (1, False)], "there is no third step"
 
 
-def test_a_gpu_makes_the_next_batch_beside_the_step_that_the_worker_computes(monkeypatch):
+def test_a_gpu_makes_the_next_batch_beside_the_step_that_the_worker_computes(gpu, monkeypatch):
     """The training set arrives after 10 seconds; a batch takes 3 of them, and a step 5."""
-    gpu, current = FakeGpu(), []
-    gpu.install(monkeypatch)
+    of_worker, current, readers = gpu.current, [], []
     monkeypatch.setattr(torch.cuda, "set_device", current.append)
-    of_worker, readers = gpu.current, []
     tensor = SimpleNamespace(device=CUDA, record_stream=readers.append)
 
     def at(step):

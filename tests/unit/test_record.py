@@ -16,37 +16,16 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.launch import train_block
 from thinwire.records import provenance, record, store
-from thinwire.records.result import BYTES, result_of
+from thinwire.records.result import result_of
 from thinwire.train.result_files import lock_file
 from thinwire.train.reuse import keys as record_keys
 
-CURVE = [
-    {
-        "step": step,
-        "epoch": epoch,
-        "samples": 64 * step,
-        "lr": 0.1,
-        "train_loss": 1.0,
-        "test_loss": 1.0,
-        "test_accuracy_percent": accuracy,
-        **dict.fromkeys(BYTES, 8.0 * step),
-        **{f"{clock}_seconds": 0.5 for clock in ("train", "eval", "harness")},
-        "method/period": 4.0,
-    }
-    for step, epoch, accuracy in ((10, 1, 80.0), (20, 2, 90.0), (30, 3, 85.0))
-]
+CELL = sound.cells("demo")[0]
+CURVE = sound.curve(CELL)
 
 
 def made(**changes):
-    about = {"kind": "inprocess", "status": "done", "cell": {"suite": "demo"}, "fingerprint": "0123"}
-    options = {"method_options": {}, "model_options": {}}
-    content = {
-        **about,
-        **options,
-        "result": result_of(CURVE, CLASSIFICATION),
-        "provenance": {"git": None},
-    }
-    return record.Record(**(content | changes))
+    return sound.made(CELL, CURVE, **changes)
 
 
 @pytest.fixture
@@ -69,17 +48,17 @@ def test_what_was_written_is_read_back(folder):
     assert sorted(run.files) == tables
     assert run.model_copy(update={"files": {}, "sha256": None}) == made()
     curve = pd.read_parquet(folder / record.CURVE)
-    assert list(curve.test_accuracy_percent) == [80, 90, 85]
-    assert list(curve["method/period"]) == [4, 4, 4]
+    assert curve.to_dict("records") == CURVE
     assert sorted(p.name for p in folder.iterdir()) == sorted([*tables, "run.json"])
 
 
 def test_the_result_is_that_of_the_end_and_not_the_best():
-    result = result_of(CURVE, CLASSIFICATION)
-    assert result.test_accuracy_percent == 85
-    assert result.best_test_accuracy_percent == 90
-    assert result.steps == 30
-    assert result.traffic.payload_push_bytes == 240
+    first, second, best = CURVE
+    result = result_of([second, best, first], CLASSIFICATION)
+    assert result.test_accuracy_percent == first["test_accuracy_percent"]
+    assert result.best_test_accuracy_percent == best["test_accuracy_percent"] > result.test_accuracy_percent
+    assert result.steps == first["step"]
+    assert result.traffic.payload_push_bytes == first["payload_push_bytes"]
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,6 @@ def results(tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
-def content(folder):
-    """The bytes of all records under a folder of results, by their paths."""
-    files = (path for path in runs_folder(folder).rglob("*") if path.is_file())
-    return {path.relative_to(folder): path.read_bytes() for path in files}
-
-
 def everything(folder):
     """The bytes of all files under a folder, by their paths."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
@@ -48,8 +42,8 @@ def test_what_is_unpacked_is_what_was_packed(results, tmp_path):
     assert archive.archived(reference) == ["demo"]
     before = everything(reference)
     with archive.unpacked(reference) as view:
-        assert len(content(view)) == 8
-        assert content(view) == content(results)
+        assert len(everything(runs_folder(view))) == 8
+        assert everything(runs_folder(view)) == everything(runs_folder(results))
         assert (view / "summary.csv").read_text() == "collected"
     assert everything(reference) == before
     assert not view.exists()

@@ -21,13 +21,6 @@ from thinwire.train.run_progress import ProgressFile, RunProgress
 FIRST, SECOND, *_ = cells("demo")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 def publish(results, cell, status, reason=None, **provenance):
     sound.publish(results, cell, epochs=0, status=status, reason=reason, provenance=provenance, result=None)
 
@@ -69,11 +62,11 @@ def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, m
 
 
 def test_what_is_left_is_as_slow_as_what_is_done(tmp_path):
-    clock = Clock()
-    progress = Progress([FIRST, SECOND], tmp_path, clock)
+    now = [0.0]
+    progress = Progress([FIRST, SECOND], tmp_path, lambda: now[0])
     assert progress.summary() == "0 of 2 runs"
     work(tmp_path, FIRST, 50, 100)
-    clock.now = 100.0
+    now[0] = 100.0
     assert progress.summary() == "0 of 2 runs, 25%, about 5 min left"
 
 

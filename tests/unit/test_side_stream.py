@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from tests.fake_gpu import CUDA, FakeGpu, Stream
+from tests.fake_gpu import CUDA, Stream
 from tests.unit.channels import Echo
 from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
@@ -34,13 +34,6 @@ class Issuing(Executor):
         for future, function in self._calls:
             future.set_result(function())
         self._calls.clear()
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    made = FakeGpu()
-    made.install(monkeypatch)
-    return made
 
 
 @pytest.fixture

@@ -28,12 +28,6 @@ from thinwire.train.result_files import record_folder
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Write the suite `base` and its tuning with some changes."""
-    return tuning_base.written(tmp_path, monkeypatch)
-
-
-@pytest.fixture
 def choices(files, tmp_path, monkeypatch):
     """Write the choices: the method's third trial is best, except that all of top_k diverge.
 

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from tests.bad_input.suites import GOOD, cases, message, require
-from tests.unit import tuning_base
 from tests.unit.tuning_base import tried
 from thinwire import plugins
 from thinwire.base.learning import CLASSIFICATION
@@ -16,12 +15,6 @@ from thinwire.config.entry_schema import Entry
 from thinwire.config.tuning_space import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
 from thinwire.report import tuning
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Write the suite `base` and its tuning with some changes."""
-    return tuning_base.written(tmp_path, monkeypatch)
 
 
 def test_every_method_tries_the_same_values_of_the_recipe(files):
