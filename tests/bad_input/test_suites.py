@@ -185,8 +185,8 @@ methods.bad: {use: mp2, prepare_from: {dataset: digit}}
     => methods.bad.prepare_from.dataset: 'digit' is no data set of this suite: the nearest is digits
 methods.bad: {use: dgc, prepare_from: {seed: 0}}
     => methods.bad.prepare_from: the method dgc has no preparation: remove this key
-methods.bad: {use: wnn, prepare_from: {seed: 2}}
-    => methods.bad.prepare_from.seed: 2 is no repetition of this suite: the last is 0
+methods.bad: {use: wnn, prepare_from: {seed: 1}}
+    => methods.bad.prepare_from.seed: 1 is no repetition of this suite: the last is 0
 ladder: [sgd] => ladder: the suite has no method 'sgd'; the nearest is ssgd | ladder: it needs times
 methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody
     => methods.nothing: | models.none: | datasets.no: | baseline:

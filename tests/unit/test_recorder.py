@@ -78,11 +78,6 @@ def test_a_cut_names_the_part_that_ends(recorder):
     assert recorder.current == Activity(METHOD, "step")
 
 
-def test_nothing_is_recorded_without_a_recorder():
-    assert recording.get() is None
-    assert encode(1) == 2
-
-
 def test_workers_that_run_in_turns_do_not_mix():
     made = [Recorder(0), Recorder(1)]
 

@@ -59,9 +59,7 @@ def test_the_times_of_all_suites_are_read_and_labels_stay_text(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", r"cannot be read \(No columns to parse"),
         ("suite,dataset\na,b\n", "has no column model"),
-        (rows()[:0].to_csv(index=False), "has no rows"),
         (rows().assign(workers="many").to_csv(index=False), "workers is no number in every row"),
     ],
 )

@@ -177,14 +177,12 @@ HINT = (
 FAULTS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
     torch.AcceleratorError(f"CUDA error: uncorrectable ECC error encountered{HINT}"),
-    torch.AcceleratorError(f"CUDA error: unspecified launch failure{HINT}"),
     torch.AcceleratorError(""),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle, ...)`"),
     RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
     RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
     RuntimeError("GET was unable to find an engine to execute this computation"),
-    RuntimeError("FIND was unable to find an engine to execute this computation"),
     RuntimeError("Unable to find a valid cuDNN algorithm to run convolution"),
     RuntimeError("CUDA driver error: out of memory"),
     RuntimeError("No CUDA GPUs are available"),
@@ -194,7 +192,6 @@ FAULTS = [
     RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU ..."),
     RuntimeError("Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before ..."),
     RuntimeError('NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1131'),
-    RuntimeError("cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`"),
     dist.DistBackendError("NCCL error in: NCCLUtils.cpp:77\nncclUnhandledCudaError: Call to CUDA failed."),
 ]
 

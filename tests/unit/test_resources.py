@@ -13,7 +13,6 @@ from snakemake.resources import Resources
 from thinwire.base import signals
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
-from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import resources
 from thinwire.pipeline.resources import (
     COPIES_OF_WEIGHTS,
@@ -63,10 +62,6 @@ def test_what_a_cell_asks_of_slurm():
     planned = Call(defaults={"mem_mb": "0"})
     assert resources.memory_to_decode(planned)["mem_mb"](None, attempt=2) == 2 * resources.PROCESS_MEGABYTES
     assert resources.memory_to_decode(Call(defaults={"mem_mb": "500"})) == {}
-    # A run asks for a GPU for each process, and a preparation for one.
-    assert (gpus_of(cell), gpus_of_preparation(cell), gpus_of(alone)) == (4, 1, 1)
-    on_cpus = replace(cell, device="cpu")
-    assert (gpus_of(on_cpus), gpus_of_preparation(on_cpus)) == (0, 0)
     assert (resources.gres(Call(), 4), resources.gres(Call(), 0)) == ("gpu:4", "")
     for gpu_type, asked in (("a100", "gpu:a100:4"), ("", "gpu:4")):
         call = Call(defaults={"gpu_type": gpu_type, "runtime": "360"})

@@ -90,15 +90,11 @@ def first_record(home):
     return record_folder(home / "results", submission.cells_of(TRACK, "mine")[0])
 
 
-def rewritten(change):
-    """Change the first record, and make its digest anew."""
-
-    def rewrite(home):
-        content = digests.read_json(first_record(home) / RUN)
-        change(content)
-        digests.write_json(first_record(home) / RUN, content)
-
-    return rewrite
+def under_other_rules(home):
+    path = first_record(home) / RUN
+    content = digests.read_json(path)
+    content["cell"]["rules"] = 2
+    digests.write_json(path, content)
 
 
 def with_another_score(home):
@@ -131,11 +127,7 @@ REFUSED = [
         r"1 of 3 records of mine in tracks/tiny are missing: `",
     ),
     (with_another_score, r"run\.json was changed after it was written"),
-    (rewritten(lambda run: run["result"].update(test_loss=0.1)), r"does not hold what its run gave"),
-    (
-        rewritten(lambda run: run["cell"].update(rules=2)),
-        r"under version 2 of the rules, and this code",
-    ),
+    (under_other_rules, r"under version 2 of the rules, and this code"),
     (edit_the_method, r"was made with another file of the method than there is now"),
     (failed, r"the run of digits/.*/seed0 is failed \(why\), which is no result"),
     (taken, r"there is a submission mine already, .*submissions/mine: take another name"),

@@ -17,7 +17,7 @@ from thinwire.codecs import select
 from thinwire.config import expand, suite
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite import load
-from thinwire.optim.recipe import Optimizer, Recipe
+from thinwire.optim.recipe import Optimizer
 from thinwire.report.tables.about import note, own_recipes
 
 
@@ -79,14 +79,6 @@ def test_the_tables_say_which_batch_and_optimizer_differ_from_those_of_the_suite
     }
     assert "(batch 128, sgd, lr 0.1," in note(changed)
     assert not own_recipes(laptop)
-
-
-def test_recipes_without_prefetching_keep_their_fingerprints():
-    plain = suite.load("demo").recipe
-    assert "prefetch" not in plain.model_dump()
-    ahead = plain.model_copy(update={"prefetch": True})
-    assert Recipe.of_dump(ahead.model_dump(mode="json")) == ahead
-    assert Recipe.of_dump(plain.model_dump(mode="json")) == plain
 
 
 @cache

