@@ -100,7 +100,7 @@ def _rows(file: str) -> pd.DataFrame:
 
 
 def _of_map(left_out: Sequence[str], latency: str = "min") -> pd.DataFrame:
-    """The cells of the map, or of one with the largest latencies, in which a method is faster than every SSGD."""
+    """The cells of the map, or of one with other latencies, in which a method is faster than every SSGD."""
     times = simulated_file.read_times(committed_tables.FOLDER)
     if times is None:
         raise UserError("the committed results have no times")

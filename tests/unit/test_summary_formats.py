@@ -74,8 +74,10 @@ def test_who_failed_is_never_marked():
     assert (found["thin"][1], found["fails"][1]) == ("**50.0**", "98.0")
 
 
-def test_times_of_other_nodes_say_so():
-    place = {"workers": 4, "nodes": 4, "cluster": "ethernet_10g"}
-    times = pd.DataFrame([simulated("ssgd", **place, target_score=89.0, seconds_to_target=5.0)])
-    text = summary(table_of([run("ssgd", 0), run("thin", 0)], times=times), ABOUT)["md"]
+def test_times_are_of_one_cluster_and_those_of_other_nodes_say_so():
+    place = {"workers": 4, "nodes": 4, "target_score": 89.0, "seconds_to_target": 5.0}
+    times = [simulated("ssgd", cluster=cluster, **place) for cluster in ("ethernet_10g", "ethernet_1g")]
+    runs = [run("ssgd", 0), run("thin", 0)]
+    text = summary(table_of(runs, times=pd.DataFrame(times)), ABOUT)["md"]
     assert "Times: simulated (ethernet_10g), where the workers fill 4 nodes." in text
+    assert "ethernet_1g" not in text
