@@ -1,5 +1,7 @@
 """The tables of an invented suite with every case are, to the byte, those in `summary/`.
 
+LaTeX and Typst say what Markdown says, so theirs has only what they write in another way.
+
 `python -m tests.golden.test_summary` writes them again. Read the difference before you commit it.
 """
 
@@ -16,7 +18,7 @@ from tests.summary import prepared, run, table_of
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
 from thinwire.report.tables.about import About
-from thinwire.report.tables.write import write
+from thinwire.report.tables.write import summary, write
 
 FOLDER = Path(__file__).parent / "summary"
 FILES = ("summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md")
@@ -99,6 +101,13 @@ def times():
     return pd.DataFrame([*eight, *two, *own])
 
 
+def in_other_forms():
+    """Both marks, a minus, a remark and an odd name."""
+    methods = [("ssgd", 40), ("dear", 60), ("half", 20), ("thin", 4)]
+    odd = [each for name, mb in methods for each in runs_of(name, [98.0, 98.0], mb, model="a|b")]
+    return [*odd, *runs_of("ssgd", [98.0], 40)]
+
+
 def write_into(folder):
     everything = [*of_ten_runs(), *of_few_runs(), *of_emulated_runs(), *alone()]
     recipes = {"alike": "lr 0.02"}
@@ -113,6 +122,9 @@ def write_into(folder):
         prepared_from={"prepares": "seed0"},
     )
     write(table_of(everything, BASELINES, times()), about, folder)
+    for end, text in summary(table_of(in_other_forms()), about).items():
+        if end != "md":
+            (folder / f"summary.{end}").write_text(text)
 
 
 @pytest.fixture(scope="module")
