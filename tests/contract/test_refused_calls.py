@@ -16,26 +16,11 @@ from thinwire.base.errors import MethodError
 # What is refused: the message, and the code.
 REFUSED = {
     "speaks in __init__": (
-        r"run.world.mean was called before the first step, in __init__, skip, optimizer or setup",
+        r"run.node.gather was called before the first step, in __init__, skip, optimizer or setup",
         """
             def __init__(self, config, run):
                 super().__init__(config, run)
-                run.world.mean([torch.zeros(1)])
-            """,
-    ),
-    "speaks in skip": (
-        r"run.node.gather was called before the first step",
-        """
-            def skip(self):
-                self.run.node.gather({})
-            """,
-    ),
-    "speaks in optimizer": (
-        r"run.across.broadcast was called before the first step",
-        """
-            def optimizer(self, params):
-                self.run.across.broadcast([p.data for p in params], source=0).wait()
-                return super().optimizer(params)
+                run.node.gather({})
             """,
     ),
     "speaks in setup": (
