@@ -13,76 +13,31 @@ from thinwire.config import expand, suite, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 
-METHODS = (
-    "daso",
-    "demo_sgd",
-    "des_loc",
-    "dgc",
-    "diloco",
-    "dion",
-    "ef21",
-    "gossip",
-    "hsgd",
-    "hylo",
-    "local_sgd",
-    "mp2",
-    "multi_step_delay",
-    "one_bit_adam",
-    "power_sgd",
-    "ps_sgd",
-    "qsgd",
-    "quantised_all_reduce",
-    "sign_sgd",
-    "sparse_loco",
-    "ssgd",
-    "top_k",
-    "wnn",
+METHODS = tuple(
+    """
+    daso demo_sgd des_loc dgc diloco dion ef21 gossip hsgd hylo local_sgd mp2 multi_step_delay one_bit_adam
+    power_sgd ps_sgd qsgd quantised_all_reduce sign_sgd sparse_loco ssgd top_k wnn
+    """.split()  # noqa: SIM905
 )
 MODELS = ("alexnet", "cnn", "lenet", "mp2_alexnet", "mp2_resnet", "mp2_vgg", "resnet", "vgg")
-SUITES = (
-    "claims/daso",
-    "claims/daso_digits",
-    "claims/daso_emulated",
-    "claims/daso_time",
-    "claims/diloco",
-    "claims/hsgd",
-    "claims/hsgd_digits",
-    "claims/hsgd_ladder",
-    "claims/hsgd_lars",
-    "claims/hsgd_lars_digits",
-    "claims/hylo",
-    "claims/hylo_digits",
-    "claims/mp2",
-    "claims/mp2_bytes",
-    "claims/mp2_digits",
-    "claims/mp2_seconds_emulated",
-    "claims/multi_step_delay",
-    "claims/multi_step_delay_digits",
-    "claims/seconds_emulated",
-    "demo",
-    "laptop",
-    "laptop_100m",
-    "laptop_1g",
-    "laptop_times",
-    "length/epochs_12",
-    "length/epochs_24",
-    "length/epochs_6",
-    "paper/accuracy",
-    "paper/time",
-    "paper/time_text",
-    "rivals",
-    "rivals_adamw",
-    "sensitivity/hsgd_lars_digits",
-    "sensitivity/hylo",
-    "sensitivity/laptop_surprises",
-    "text",
-    "text_clients",
-    "text_demo",
-    "times/cifar10",
-    "times/imagenet_mini",
-    "times/text",
-    "tracks/v1",
-    "validation",
+SUITES = tuple(
+    """
+    claims/daso claims/daso_digits claims/daso_emulated claims/daso_time
+    claims/diloco
+    claims/hsgd claims/hsgd_digits claims/hsgd_ladder claims/hsgd_lars claims/hsgd_lars_digits
+    claims/hylo claims/hylo_digits
+    claims/mp2 claims/mp2_bytes claims/mp2_digits claims/mp2_seconds_emulated
+    claims/multi_step_delay claims/multi_step_delay_digits
+    claims/seconds_emulated
+    demo laptop laptop_100m laptop_1g laptop_times
+    length/epochs_12 length/epochs_24 length/epochs_6
+    paper/accuracy paper/time paper/time_text
+    rivals rivals_adamw
+    sensitivity/hsgd_lars_digits sensitivity/hylo sensitivity/laptop_surprises
+    text text_clients text_demo
+    times/cifar10 times/imagenet_mini times/text
+    tracks/v1 validation
+    """.split()  # noqa: SIM905
 )
 
 
