@@ -16,8 +16,6 @@ from thinwire.records import checkpoint
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")
 layers = import_module("thinwire_methods.mp2.layers")
-record_prefixes = import_module("thinwire_methods.mp2.record_prefixes")
-predictor_training = import_module("thinwire_methods.mp2.predictor_training")
 Predictor = import_module("thinwire_methods.mp2.predictor").Predictor
 
 
