@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from tests import small
 
@@ -90,26 +89,3 @@ def test_bytes_are_the_formula(workers, nodes, options):
         ledger = worker.ledger.total()
         assert ledger.payload_push == ledger.payload_pull == 4 * total
         assert ledger.wire_sent == pytest.approx(2 * (workers - 1) / workers * 4 * total, abs=8 * steps)
-
-
-class Square(nn.Module):
-    """Matrices with as many rows as columns, each in front of a bias."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
-
-    def forward(self, images):
-        return self.second(self.first(images.flatten(1)).tanh())
-
-
-def test_alternating_factors_are_ssgd_only_for_square_matrices_of_full_rank():
-    """Even steps project on the columns of P, odd ones on those of Q: at full rank, one of them is all."""
-    for model, is_ssgd in ((Square, True), (small.Net, False)):
-        task = small.task(3, build_model=model)
-        run = small.trainer(task, "power_sgd", alternate=True, rank=1000, **EVERYTHING)
-        ssgd = small.trainer(task, "ssgd")
-        for each in (run, ssgd):
-            each.train(until=4)
-        differs = (small.flat(run.shipped()[0]) - small.flat(ssgd.shipped()[0])).abs().max()
-        assert (differs < 1e-11) == is_ssgd

@@ -94,7 +94,10 @@ def test_buckets_are_sent_during_the_backward_pass_or_all_of_them_after_it(overl
     assert (min(sent) < max(backward)) == overlap
 
 
-@pytest.mark.parametrize(("name", "place"), [("dgc", (4, 1)), ("hsgd", (6, 3)), ("top_k", (4, 1))])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("dgc", (4, 1)), ("hsgd", (6, 3)), ("quantised_all_reduce", (6, 2)), ("top_k", (4, 1))],
+)
 def test_replicas_stay_equal_bit_for_bit(name, place):
     task = small.task(*place, dtype=torch.float32)
     run = small.trainer(task, name, **plugins.get("method", name).load().short)
