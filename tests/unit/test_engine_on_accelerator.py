@@ -64,7 +64,9 @@ def trained_apart(recipe: dict[str, Any]) -> dict[str, Any]:
         second = small.trainer(task, "ssgd")
         second.load(first.state())
         second.train()
+        generators = torch.default_generator, *torch.cuda.default_generators
         return {
+            "seeds": {generator.initial_seed() for generator in generators},
             "clock": type(first.clock),
             "synchronised": (synchronised, gpu.synchronised),
             "waits": {place: n for place, n in counts.engine_waits.items() if "train/status.py" not in place},
@@ -79,6 +81,7 @@ def test_a_run_goes_as_on_a_cpu_and_waits_for_no_copy(recipe, most):
     """Two trainers have warmed up, each with one wait for the whole device, and nothing else waits for it."""
     found = processes.apart(trained_apart, recipe)
     assert found["clock"] is StreamClock
+    assert len(found["seeds"]) == 1
     assert found["synchronised"] == (1, 2)
     assert found["waits"] == {}
     assert found["weights"][0] == found["weights"][1]
