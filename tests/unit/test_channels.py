@@ -23,18 +23,6 @@ NOT_BETWEEN_GPUS = "two_channels_may_be_called_in_another_order_by_each_worker"
 
 
 @everywhere
-def the_mean_is_written_into_the_tensors_of_all_workers(me):
-    tensor = torch.full((3,), float(me.rank))
-    answer = me.world.mean([tensor]).wait()
-    assert same(tensor, 1.5, 1.5, 1.5)
-    assert answer[0] is tensor
-    assert me.rows() == {("world", "mean", "values"): (12, 12)}
-    assert me.world.mean([]).wait() == []
-    me.world.mean([torch.zeros(0, 3)]).wait()
-    assert me.ledger.total().payload_push == 12
-
-
-@everywhere
 def means_of_tensors_of_every_shape_and_several_types(me):
     tensors = [
         torch.tensor(float(me.rank)),
@@ -44,7 +32,10 @@ def means_of_tensors_of_every_shape_and_several_types(me):
         torch.full((4,), me.rank, dtype=torch.bfloat16)[::2],
         torch.full((3, 1), me.rank).half().expand(3, 1),
     ]
-    me.world.mean(tensors).wait()
+    answer = me.world.mean(tensors).wait()
+    assert answer[0] is tensors[0]
+    assert me.world.mean([]).wait() == []
+    me.world.mean([torch.zeros(0, 3)]).wait()
     assert same(tensors[0], 1.5)
     assert same(tensors[1], *[3.0] * 6)
     assert same(tensors[3], *(1.5 * n for n in (0, 3, 1, 4, 2, 5)))
@@ -81,30 +72,16 @@ def a_mean_of_5_mb_and_smaller_ones_before_and_after(me):
 
 
 @everywhere
-def gather_gives_the_payloads_of_all_workers_in_order(me):
-    payload = {"values": floats(me.rank, me.rank), "indices": torch.tensor([me.rank], dtype=torch.int32)}
-    gathered = me.world.gather(payload).wait()
-    assert [int(payload["indices"]) for payload in gathered] == me.mates
-    assert me.rows() == {("world", "gather", "values"): (8, 24), ("world", "gather", "indices"): (4, 12)}
-
-
-@everywhere
-def ragged_and_empty_payloads_are_sent_with_their_sizes(me):
-    gathered = me.world.gather({"values": torch.ones(me.rank)}, ragged=True).wait()
-    assert [len(payload["values"]) for payload in gathered] == me.mates
-    own, every = 4 * me.rank, 4 * sum(me.mates)
-    sizes = {("world", "gather", "sizes"): (8, 24)}
-    assert me.rows() == {("world", "gather", "values"): (own, every - own)} | sizes
-
-
-@everywhere
-def ragged_payloads_of_5_mb_beside_tiny_ones(me):
+def ragged_payloads_of_5_mb_beside_tiny_and_empty_ones_are_sent_with_their_sizes(me):
     for large in me.mates:
         size = 1_250_000 if me.rank == large else me.rank
         gathered = me.world.gather({"values": torch.full((size,), float(me.rank))}, ragged=True).wait()
         for rank, payload in enumerate(gathered):
             wanted = 1_250_000 if rank == large else rank
             assert torch.equal(payload["values"], torch.full((wanted,), float(rank)))
+    own, every = 4 * (1_250_000 + 3 * me.rank), 4 * (4 * 1_250_000 + 3 * sum(me.mates))
+    sizes = {("world", "gather", "sizes"): (4 * 8, 4 * 24)}
+    assert me.rows() == {("world", "gather", "values"): (own, every - own)} | sizes
 
 
 @everywhere
