@@ -5,14 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
+from thinwire.data.dataset import MANIFEST
 from thinwire.optim.schedule import learning_rate
 from thinwire.records import record
 from thinwire.records.result import BYTES, result_of
-from thinwire.train.result_files import partial_folder, record_folder
+from thinwire.train.result_files import data_folder, partial_folder, record_folder
 
 STEPS_PER_EPOCH = 19
 IMAGES = 539
@@ -103,3 +105,10 @@ def publish(results: Path, cell: Cell, epochs: int = EPOCHS, **changes: Any) -> 
     run = made(cell, rows, **{"method_options": {}, **about, **changes})
     write(scratch, record_folder(results, cell), run, rows, traffic(rows))
     return record_folder(results, cell)
+
+
+def publish_current(results: Path, cell: Cell, about: Any = (), **changes: Any) -> Path:
+    """Publish a record that was made with the files and data of now, but for what `about` says."""
+    data = {MANIFEST: digests.of_file(data_folder(results, cell.dataset) / MANIFEST)}
+    made = {"sources_sha256": sources(cell), "data_sha256": data, **dict(about)}
+    return publish(results, cell, provenance=made, **changes)

@@ -1,15 +1,16 @@
 """What is there of a cell, and why a record does not hold any more."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import commands, sound
+from tests.sound import publish_current
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
 from thinwire.cli.run import settled
 from thinwire.config.sources import engine_files, sources
 from thinwire.data.dataset import MANIFEST
@@ -29,20 +30,8 @@ PREPARING = next(cell for cell in sound.cells("claims/mp2_digits") if cell.metho
 
 @pytest.fixture
 def results(tmp_path):
-    manifest = data_folder(tmp_path, CELL.dataset) / MANIFEST
-    manifest.parent.mkdir(parents=True)
-    manifest.write_text("{}")
+    write_text(data_folder(tmp_path, CELL.dataset) / MANIFEST, "{}")
     return tmp_path
-
-
-def publish(results, cell, about=(), **changes):
-    manifest = data_folder(results, cell.dataset) / MANIFEST
-    made = {
-        "sources_sha256": sources(cell),
-        "data_sha256": {MANIFEST: digests.of_file(manifest)},
-        **dict(about),
-    }
-    return sound.publish(results, cell, provenance=made, **changes)
 
 
 def with_epochs(cell, epochs):
@@ -52,37 +41,25 @@ def with_epochs(cell, epochs):
 
 def test_a_record_is_missing_and_then_there(results):
     assert cell_state(CELL, results) == CellState("missing")
-    publish(results, CELL)
+    publish_current(results, CELL)
     assert cell_state(CELL, results) == CellState("done")
     assert cell_state(CELL, results).holds
-    publish(results, DEMO[1], status="failed", reason="out of luck")
+    publish_current(results, DEMO[1], status="failed", reason="out of luck")
     assert str(cell_state(DEMO[1], results)) == "failed: out of luck"
 
 
 def test_the_options_that_differ_are_named_once(results):
-    publish(results, with_epochs(CELL, 77))
+    publish_current(results, with_epochs(CELL, 77))
     state = cell_state(CELL, results)
     assert str(state) == "out of date: made with other options than the suite has now (recipe.epochs)"
     assert not state.holds
-    publish(results, replace(CELL, method=replace(CELL.method, options={"gradients": "bfloat16"})))
+    publish_current(results, replace(CELL, method=replace(CELL.method, options={"gradients": "bfloat16"})))
     assert "(method.options.gradients)" in str(cell_state(CELL, results))
     # So no table has times of two modes of NCCL.
-    publish(results, replace(CELL, nccl="timing"))
+    publish_current(results, replace(CELL, nccl="timing"))
     assert "(nccl)" in str(cell_state(CELL, results))
     sound.publish(results, CELL, fingerprint="0123")
     assert "(fingerprint)" in str(cell_state(CELL, results))
-
-
-def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatch):
-    publish(results, CELL)
-    for kind in plugins.CLASS:
-        shutil.copytree(plugins.ROOT / f"{kind}s", tmp_path / "other" / f"{kind}s")
-    for path in ("methods/ssgd.py", "models/cnn.py"):
-        with (tmp_path / "other" / path).open("a") as file:
-            file.write("# another version\n")
-    monkeypatch.setattr(plugins.find, "__defaults__", (tmp_path / "other",))
-    (state,) = cell_states([CELL], results)
-    assert state.reason == "made with another file of the method and of the model than there is now"
 
 
 @pytest.mark.parametrize(
@@ -104,9 +81,9 @@ def test_what_a_plug_in_imports_of_the_engine_belongs_to_it_but_for_the_loop(kin
 
 
 def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
-    publish(results, CELL)
+    publish_current(results, CELL)
     earlier = {kind: digest for kind, digest in sources(DEMO[1]).items() if kind != "engine"}
-    publish(results, DEMO[1], {"sources_sha256": earlier})
+    publish_current(results, DEMO[1], {"sources_sha256": earlier})
 
     of_file = digests.of_file
     changed = "precision.py"
@@ -117,7 +94,7 @@ def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
 
 
 def test_other_data_are_noticed_and_missing_data_are_not(results):
-    publish(results, CELL)
+    publish_current(results, CELL)
     manifest = data_folder(results, CELL.dataset) / MANIFEST
     manifest.write_text("[]")
     assert cell_state(CELL, results).reason == "made with other data than there are now"
@@ -131,7 +108,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     identity = preparation_record.identity_of(PREPARING, results)
     digests.write_json(prepared, {"identity": identity})
     cost = Cost(seconds=1.0, traffic=Traffic.sum([]))
-    publish(results, PREPARING, {"prepared_sha256": digests.of_file(prepared)}, preparation=cost)
+    publish_current(results, PREPARING, {"prepared_sha256": digests.of_file(prepared)}, preparation=cost)
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}
@@ -144,7 +121,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
 
 def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
     backwards = {"started": "2026-11-24T12:00:00+00:00", "ended": "2026-11-24T11:00:00+00:00"}
-    folder = publish(results, CELL, backwards)
+    folder = publish_current(results, CELL, backwards)
     key = reuse.key_alone(CELL, results)
     store.keep(results, key, folder)
     assert "(invariant: times)" in cell_state(CELL, results).reason
@@ -157,9 +134,9 @@ def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
 
 def test_a_run_that_deviates_has_a_place_of_its_own(results):
     deviating = replace(CELL, transport="processes", deviates=True)
-    publish(results, CELL)
+    publish_current(results, CELL)
     assert cell_state(deviating, results) == CellState("missing")
-    publish(results, deviating, kind="measured")
+    publish_current(results, deviating, kind="measured")
     assert record_folder(results, deviating) == results / "by_hand/runs/demo" / CELL.path
     assert cell_state(deviating, results).holds
     assert cell_state(CELL, results).holds
@@ -169,7 +146,7 @@ def test_a_run_that_deviates_has_a_place_of_its_own(results):
 
 def test_a_timed_cell_is_trained_again_with_its_block_only(results, capsys):
     timed = replace(CELL, transport="processes")
-    publish(results, timed, kind="measured")
+    publish_current(results, timed, kind="measured")
     assert settled(timed, results, again=False) == 0
     command = f"`thinwire train demo {CELL.block} --again --results {results}`"
     assert f"{command} trains all methods of its block again" in capsys.readouterr().out
@@ -182,7 +159,7 @@ def test_a_timed_cell_is_trained_again_with_its_block_only(results, capsys):
 
 def test_what_is_set_aside_is_kept(results):
     for number in (1, 2):
-        folder = publish(results, CELL)
+        folder = publish_current(results, CELL)
         content = (folder / record.RUN).read_text()
         moved = set_aside(CELL, results)
         assert moved == results / "set_aside/demo" / CELL.path / str(number)
@@ -192,9 +169,9 @@ def test_what_is_set_aside_is_kept(results):
 
 def test_the_overview_counts_and_names_the_first_of_each_reason(results):
     for cell in DEMO[:4]:
-        publish(results, cell)
+        publish_current(results, cell)
     for cell in DEMO[4:9]:
-        publish(results, with_epochs(cell, 77))
+        publish_current(results, with_epochs(cell, 77))
     states = cell_states(DEMO[:11], results)
     assert counts(states) == "11 cells: 4 done, 5 out of date, 2 missing"
     assert overview(DEMO[:11], states) == [
