@@ -21,6 +21,7 @@ STATE = {
     "empty": torch.zeros(0, 3, dtype=torch.int32),
     "scalar": torch.tensor(7),
     "nested": {0: [torch.ones(2), None, True, "text"], 1: {"x": 0.1 + 0.2}},
+    "alike": {1: torch.zeros(1), "1": torch.ones(1), "a/b": torch.ones(2), "a": {"b": torch.zeros(2)}},
     "numbers": [1, -0.0, 1e-310, math.inf, math.nan, 2**62],
 }
 
@@ -70,11 +71,8 @@ def with_tree(tree):
 
 
 DAMAGE = {
-    "tree cut": lambda c: overwrite(c / TREE, lambda b: b[: len(b) // 2]),
     "tree with another digit": lambda c: overwrite(c / TREE, lambda b: b.replace(b"1234", b"1235")),
-    "tree of an earlier version": lambda c: (c / TREE).write_text('{"tree": {"dict": []}}'),
     "tree without a key": lambda c: rewrite(c, lambda content: content.pop("tree")),
-    "tree of numbers": with_tree({"dict": 3}),
     "tree of an unknown kind": with_tree({"set": []}),
     "tree with two kinds": with_tree({"list": [], "dict": []}),
     "tree with a tensor that is not there": with_tree({"tensor": "99"}),
@@ -221,18 +219,11 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 1}
 
 
-def test_keys_that_look_alike_keep_their_own_tensors_and_those_that_cannot_be_saved_are_refused(tmp_path):
-    tree = {
-        1: torch.zeros(1),
-        "1": torch.ones(1),
-        "a/b": torch.tensor([2.0]),
-        "a": {"b": torch.tensor([3.0])},
-    }
-    checkpoint.save(tmp_path, 1, tree)
-    back = checkpoint.latest(tmp_path, warn=pytest.fail)
-    assert [float(back[1]), float(back["1"]), float(back["a/b"]), float(back["a"]["b"])] == [0, 1, 2, 3]
-    with pytest.raises(MethodError, match="key"):
+def test_what_cannot_be_saved_is_refused_by_name(tmp_path):
+    with pytest.raises(MethodError, match=r"/memory has the key \(1, 2\)"):
         checkpoint.save(tmp_path, 1, {"memory": {(1, 2): torch.zeros(1)}})
+    with pytest.raises(MethodError, match="/memory/queue is a set"):
+        checkpoint.save(tmp_path, 1, {"memory": {"queue": {1, 2}}})
 
 
 def test_restoring_keeps_tensors_lists_and_dictionaries_in_their_place_and_takes_a_new_dtype():
@@ -311,17 +302,7 @@ def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
     assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        None,
-        [1, 2],
-        {},
-        {"identity": 3},
-        {"identity": {**IDENTITY, "fingerprint": "4567"}},
-        {"identity": {**IDENTITY, "data": "cdef"}},
-    ],
-)
+@pytest.mark.parametrize("state", [None, {}, *({"identity": IDENTITY | {key: "cdef"}} for key in IDENTITY)])
 def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     checkpoint.save(folder, 3, state)
     loaded, log = resumed(folder)
