@@ -67,18 +67,6 @@ def test_overlapping_hooks_see_gradients_that_are_final(accumulate, clip_norm, m
         assert norms[0] < norms[-1]  # not all gradients are there
 
 
-def test_each_worker_clips_its_own_gradient_and_the_mean_is_of_clipped_ones():
-    sent = {}
-
-    class Notes(thinwire.Method):
-        def sync_gradients(self):
-            sent[self.run.world.rank] = norm(self.run)
-
-    run = small.trainer(small.task(3, build_model=plain, clip_norm=0.02), Notes)
-    run.train(until=1)
-    assert sent == {rank: pytest.approx(0.02) for rank in range(3)}
-
-
 def test_short_gradients_and_zeros_stay_as_they_are():
     run = small.trainer(small.task(1, build_model=plain), thinwire.Method).workers[0].run
     for value in (0.0, 1e-3):
@@ -86,8 +74,3 @@ def test_short_gradients_and_zeros_stay_as_they_are():
             param.tensor.grad = torch.full_like(param.tensor, value)
         clip(run.params, 1.0)
         assert all(bool((gradient == value).all()) for gradient in run.gradients)
-
-
-def test_a_batch_that_cannot_be_divided_is_refused():
-    with pytest.raises(ValueError, match="a worker's batch of 12 cannot be divided into 5 equal parts"):
-        small.recipe(accumulate=5).batch_per_worker(2)

@@ -9,16 +9,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests import small
-from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.config import expand
-from thinwire.data import augmentation, lay_out
+from thinwire.data import augmentation
 from thinwire.data import batches as batches_module
 from thinwire.data.augmentation import _beta, augmented, mixup
 from thinwire.data.batches import Batches
 from thinwire.data.dataset import Augment
-from thinwire.train.cell_task import task_of
-from thinwire.train.result_files import data_folder
+from thinwire.train.cell_task import task_with
 
 CPU = torch.device("cpu")
 
@@ -56,20 +54,6 @@ def test_workers_share_the_batch_that_one_worker_would_see_at_any_step():
     first, second = alone.at(0)[0][0], alone.at(6)[0][0]
     assert not torch.equal(first, second)
     assert torch.equal(alone.at(0)[0][0], first)
-
-
-def test_augmentation_is_the_workers_own():
-    """The images of worker 1 do not depend on how many workers there are beside it."""
-    data = small.digits(pad=2)
-    images = data.train_inputs[:10].double()
-
-    def stream(worker):
-        return torch.Generator().manual_seed(100 + worker)
-
-    two = augmented(images, data.augment, [stream(0), stream(1)])
-    alone = augmented(images[5:], data.augment, [stream(1)])
-    assert torch.equal(two[5:], alone)
-    assert not torch.equal(two, images)
 
 
 def test_a_crop_is_a_shift_with_zeros_at_the_border():
@@ -226,12 +210,9 @@ def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
     assert len(shares) > 12
 
 
-def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
+def test_a_recipe_can_leave_the_augmentation_out():
     """Crops and flips belong to the data set; the recipe says whether they are used."""
-    cell = expand.cells("demo")[0]
-    dataset = plugins.get("dataset", "digits").load()
-    monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
-    lay_out.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
-    assert task_of(cell, tmp_path, CPU).data.augment == Augment(pad=1, flip=True)
+    cell, data = expand.cells("demo")[0], small.digits(pad=1)
+    assert task_with(cell, data, CPU).data.augment == Augment(pad=1, flip=True)
     without = replace(cell, recipe=cell.recipe.model_copy(update={"augment": False}))
-    assert task_of(without, tmp_path, CPU).data.augment == Augment()
+    assert task_with(without, data, CPU).data.augment == Augment()

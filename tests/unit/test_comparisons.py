@@ -17,7 +17,7 @@ from thinwire.report.rows.comparisons import (
     noise_floor,
     speed_ups,
 )
-from thinwire.report.rows.to_target import profile, profiles, ratios, score
+from thinwire.report.rows.to_target import profiles, ratios
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
@@ -214,6 +214,7 @@ def test_cells_within_a_factor_of_the_cheapest_by_hand():
     assert list(first.score) == pytest.approx([(1 / 3 + 2 / 3) / 2, 1, 0])
     last = of(table, "payload_bytes", 99)
     assert list(last.within_4) == [1, 0.5, 1]
+    assert list(last.score) == pytest.approx([1, (0 + 1.5 / 3) / 2, 2 / 3])
     assert set(table.metric) == {"payload_bytes"}
 
 
@@ -231,22 +232,7 @@ def test_seconds_have_profiles_where_runs_have_times():
 INF = math.inf
 
 
-def test_ratios_profiles_and_scores_by_hand():
-    costs = pd.DataFrame({"thin": [10, 50, INF, INF], "ssgd": [20, 10, 5, INF]})
-    found = ratios(costs)
-    assert list(found.thin) == [1, 5, INF, INF]
-    assert list(found.ssgd) == [2, 1, 1, INF]
-    curves = profile(found, [1, 2, 4, 5])
-    assert list(curves.thin) == [0.25, 0.25, 0.25, 0.5]
-    assert list(curves.ssgd) == [0.5, 0.75, 0.75, 0.75]
-    assert score(found).thin == pytest.approx(1 / 4)
-    assert score(found).ssgd == pytest.approx((2 / 3 + 1 + 1) / 4)
-    # Methods that need nothing are the best.
-    found = ratios(pd.DataFrame({"a": [0.0, 0], "b": [0.0, 7]}))
-    assert list(found.a) == [1, 1]
-    assert list(found.b) == [1, INF]
-    # A cell without runs of a method is not in its profile.
-    found = ratios(pd.DataFrame({"a": [4.0, 4], "b": [2.0, math.nan]}))
-    assert list(found.a) == [2, 1]
-    assert list(profile(found, [1, 2]).b) == [1, 1]
-    assert score(found).b == 1
+def test_methods_that_need_nothing_are_the_best_and_none_is_where_all_miss():
+    found = ratios(pd.DataFrame({"a": [0.0, 0, INF], "b": [0.0, 7, INF]}))
+    assert list(found.a) == [1, 1, INF]
+    assert list(found.b) == [1, INF, INF]
