@@ -109,7 +109,6 @@ TEXTS = {
     "a long number": (b'{"a": ' + b"9" * 5000 + b"}", "it is not JSON"),
     "a list": (b"[1, 2]", "it holds no JSON object"),
     "without a digest": (b'{"a": 1}', "has no digest of itself"),
-    "with another digest": (b'{"a": 1, "sha256": "0"}', "was changed after it was written"),
 }
 
 
@@ -160,12 +159,3 @@ def test_what_is_no_file_is_refused(path):
     with pytest.raises(digests.UserError, match=r"cannot be read \(.*\): make it readable") as caught:
         digests.read_json(path)
     assert not isinstance(caught.value, digests.Damaged)
-
-
-def test_files_must_be_those_that_were_written(tmp_path):
-    (tmp_path / "a").write_bytes(b"a" * 100)
-    known = digests.of_files(tmp_path, ["a"])
-    digests.require_files(tmp_path, known)
-    (tmp_path / "a").write_bytes(b"a" * 99 + b"b")
-    with pytest.raises(digests.Damaged, match=r"a is not the file that was written \(its SHA-256 differs\)"):
-        digests.require_files(tmp_path, known)
