@@ -5,7 +5,6 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import cases, message, require
-from thinwire.base.errors import UserError
 from thinwire.config import clusters
 from thinwire.simulation.compute import pace, typical
 from thinwire.simulation.operations import Compute, Post, Wait
@@ -64,11 +63,6 @@ link: {rate_mbit_per_second: 1, latency_seconds: -1} => greater than or equal to
 @pytest.mark.parametrize(("change", "words"), cases(WRONG))
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path, change, words):
     require(message(read, tmp_path, SOUND | change), words)
-
-
-def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(UserError, match=r"there is no cluster 'ethernet_1gb'.*the nearest is ethernet_1g$"):
-        clusters.load_cluster("ethernet_1gb")
 
 
 SENT = Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0)

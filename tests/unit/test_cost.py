@@ -9,7 +9,7 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.cli.arguments import parser
 from thinwire.cli.inspect import cells_main
-from thinwire.config.accelerators import Accelerator, load_accelerator
+from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cell, cells
 from thinwire.pipeline import overview
 from thinwire.simulation.cost import START_SECONDS, Cost, cost_of, devices_by_name
@@ -31,16 +31,9 @@ def results(tmp_path):
 
 def a_gpu(flops):
     """A GPU whose memory and host take no time."""
-    device = Accelerator(
-        title="a GPU",
-        precision="fp32",
-        convolution_flops_per_second=flops,
-        product_flops_per_second=flops,
-        memory_gigabytes_per_second=1e9,
-        operation_seconds=1e-12,
-        pass_operation_seconds=1e-12,
-        error="any",
-    )
+    memory = {"memory_gigabytes_per_second": 1e9, "operation_seconds": 1e-12, "pass_operation_seconds": 1e-12}
+    speed = {"convolution_flops_per_second": flops, "product_flops_per_second": flops}
+    device = load_accelerator("a100_fp32").model_copy(update=memory | speed)
     return lambda cell: device
 
 

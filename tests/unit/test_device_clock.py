@@ -147,9 +147,7 @@ def test_layers_that_move_more_than_they_compute_take_half_as_long_in_bf16():
     )
 
 
-def test_an_accelerator_that_is_not_there_or_has_a_wrong_key_is_one_sentence(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="h100_bf16"):
-        load_accelerator("h100_bf61")
+def test_an_accelerator_with_a_wrong_key_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("thinwire.config.accelerators.ACCELERATORS", tmp_path)
     (tmp_path / "own.yaml").write_text("title: own\nprecision: bf16\noperation_seconds: 0\n")
     with pytest.raises(UserError, match="operation_seconds"):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.frames import METHODS, MISS, comparison, comparisons, summary, to_target, traffic
+from tests.unit.test_accuracy_figures import note
 from tests.unit.test_labels_of_figures import overlaps
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.figures.comparisons import panels_of_trade_off, write_paired_differences, write_trade_off
@@ -99,29 +100,24 @@ NEEDED = {"ssgd": [40.0, 40.0, 40.0, 40.0], "thin": [10.0, 20.0, MISS, 80.0]}
 TWO = {method: needed[:2] for method, needed in NEEDED.items()}
 
 
-@pytest.mark.parametrize(
-    ("write", "rows", "words"),
-    [
-        *(
-            (write_paired_differences, rows, "can be compared")
-            for rows in (comparisons()[:0], pd.DataFrame())
-        ),
-        *(
-            (write_trade_off, summary().assign(**{column: math.nan}), "can be compared")
-            for column in ("gain_mean", "gain_low")
-        ),
-        *(
-            (write_performance_profile, rows, "A performance profile needs 3 cells")
-            for rows in (to_target(TWO), to_target(NEEDED)[:0], pd.DataFrame())
-        ),
-        *(
-            (write_traffic, rows, "No run that is done has sent anything")
-            for rows in (traffic()[:0], traffic(status="failed"))
-        ),
+NOTHING = {
+    "can be compared": [
+        *((write_paired_differences, rows) for rows in (comparisons()[:0], pd.DataFrame())),
+        *((write_trade_off, summary().assign(**{column: math.nan})) for column in ("gain_mean", "gain_low")),
     ],
-)
-def test_without_rows_a_figure_says_that_there_is_nothing_to_show(drawn, write, rows, words):
-    assert words in drawn(write, rows).texts[0].get_text()
+    "A performance profile needs 3 cells": [
+        (write_performance_profile, rows) for rows in (to_target(TWO), to_target(NEEDED)[:0], pd.DataFrame())
+    ],
+    "No run that is done has sent anything": [
+        (write_traffic, rows) for rows in (traffic()[:0], traffic(status="failed"))
+    ],
+}
+
+
+@pytest.mark.parametrize("words", NOTHING)
+def test_without_rows_a_figure_says_that_there_is_nothing_to_show(drawn, words):
+    for write, rows in NOTHING[words]:
+        assert words in drawn(write, rows).texts[0].get_text()
 
 
 def points(axes):
@@ -157,9 +153,6 @@ def test_a_method_far_below_the_others_stands_at_the_edge_with_its_number(drawn)
 
 
 def test_an_interval_that_is_cut_at_the_frame_has_an_arrow_head_and_the_note_says_so(drawn):
-    def note(figure):
-        return figure.texts[-1].get_text().replace("\n", " ")
-
     rows = summary()
     assert "arrow" not in note(drawn(write_trade_off, rows))
     rows.loc[rows.method == "unclear", "gain_low"] = -50.0
@@ -185,9 +178,6 @@ def share(figure, method, ratio):
 
 
 def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
-    ratios = profile(to_target(NEEDED), CLASSIFICATION)
-    assert list(ratios.ssgd) == [4, 2, 1, 1]
-    assert list(ratios.thin) == [1, 1, MISS, 2]
     # Cells in which nobody reaches the target are left out.
     assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}), CLASSIFICATION)) == 1
     # The highest of several targets counts.

@@ -68,24 +68,20 @@ def test_nodes_that_stand_for_others_change_no_bit(shared, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("calls", "expected"),
+    ("of_workers", "expected"),
     [
-        ([call("mean")], [0, 1, 1, 1, 1, 1, 1, 1]),
-        ([call("push_pull", partner=10)], [0, 1, 1, 3, 1, 1, 1, 1]),  # worker 10 is on node 3
-        ([call("push_pull", "node", 2)], [0, 1, 1, 1, 1, 1, 1, 1]),
-        ([call("broadcast", "across", 4)], [0, 1, 1, 3, 4, 1, 1, 1]),  # the chain ends on node 3
-        ([call("mean"), Hold(0), call("mean", "node")], [*range(8)]),
+        ([[call("mean")]], [0, 1, 1, 1, 1, 1, 1, 1]),
+        ([[call("push_pull", partner=10)]], [0, 1, 1, 3, 1, 1, 1, 1]),  # worker 10 is on node 3
+        ([[call("push_pull", "node", 2)]], [0, 1, 1, 1, 1, 1, 1, 1]),
+        ([[call("broadcast", "across", 4)]], [0, 1, 1, 3, 4, 1, 1, 1]),  # the chain ends on node 3
+        ([[call("mean"), Hold(0), call("mean", "node")]], [*range(8)]),
+        ([[call(size=8 + worker)] for worker in range(3)], [*range(8)]),  # one call of different sizes
     ],
 )
-def test_which_nodes_stand_for_others(calls, expected):
-    programs, loads = [[calls]] * CLUSTER.workers, Loads(described(), CLUSTER)
-    assert standing_for(programs, CLUSTER, loads, np.ones((1, CLUSTER.workers))).tolist() == expected
-
-
-def test_no_node_stands_for_others_if_the_members_of_a_call_do_not_hand_over_the_same():
-    programs = [[[call(size=8 + worker % 3)]] for worker in range(3)] * CLUSTER.nodes
+def test_which_nodes_stand_for_others(of_workers, expected):
+    programs = [[calls] for calls in of_workers] * (CLUSTER.workers // len(of_workers))
     found = standing_for(programs, CLUSTER, Loads(described(), CLUSTER), np.ones((1, CLUSTER.workers)))
-    assert found.tolist() == [*range(8)]
+    assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("cluster", [CLUSTER, Cluster(6), Cluster(5, 5)], ids=str)

@@ -74,18 +74,6 @@ def test_the_width_is_that_of_the_drawn_text(axes):
     assert text_width(text.get_text(), 7) == pytest.approx(drawn, rel=0.05)
 
 
-def ends(number, place=(0.5, 0.5)):
-    return [Label(f"method_number_{i}", *place, "black") for i in range(number)]
-
-
-@pytest.mark.parametrize("place", [(0, 0), (0.5, 0.5), (1, 1)])
-def test_labels_of_lines_that_end_together_do_not_overlap(axes, place):
-    texts = write_beside(axes, ends(12, place))
-    axes.figure.draw_without_rendering()
-    assert len(texts) == 12
-    assert overlaps(texts) == []
-
-
 def test_the_test_for_overlaps_finds_one(axes):
     texts = [axes.text(0.5, 0.5, "one", rotation=45), axes.text(0.52, 0.5, "another", rotation=45)]
     axes.figure.draw_without_rendering()
@@ -93,8 +81,9 @@ def test_the_test_for_overlaps_finds_one(axes):
 
 
 def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes):
+    weak = [Label(f"weak_{i}", 0.5, 0.5, "black") for i in range(40)]
     strong = [Label(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
-    texts = write_beside(axes, [*ends(40), *strong])
+    texts = write_beside(axes, weak + strong)
     axes.figure.draw_without_rendering()
     assert [text.get_text() for text in texts] == [end.text for end in strong]
     assert overlaps(texts) == []
