@@ -80,8 +80,12 @@ def test_the_test_for_overlaps_finds_one(axes):
     assert overlaps(texts) == [("one", "another")]
 
 
-def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes):
+def test_labels_do_not_overlap_and_if_they_do_not_fit_only_lines_with_markers_have_one(axes):
     weak = [Label(f"weak_{i}", 0.5, 0.5, "black") for i in range(40)]
+    texts = write_beside(axes, weak[:12])
+    axes.figure.draw_without_rendering()
+    assert len(texts) == 12
+    assert overlaps(texts) == []
     strong = [Label(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
     texts = write_beside(axes, weak + strong)
     axes.figure.draw_without_rendering()
