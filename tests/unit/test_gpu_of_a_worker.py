@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import thinwire
 from tests import processes, small
-from tests.fake_gpu import CUDA, FakeGpu
+from tests.fake_gpu import CUDA
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Cluster, SharedFile
 from thinwire.config.expand import cells
