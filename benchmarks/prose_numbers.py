@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 from pydantic import Field
@@ -99,7 +100,7 @@ def _rows(file: str) -> pd.DataFrame:
     return declarations.read_rows(committed_tables.FOLDER / read().files[file], "thinwire rebuild")
 
 
-def _of_map(left_out: Sequence[str], latency: str = "min") -> pd.DataFrame:
+def _of_map(left_out: Sequence[str], latency: Literal["min", "max"] = "min") -> pd.DataFrame:
     """The cells of the map, or of one with other latencies, in which a method is faster than every SSGD."""
     times = simulated_file.read_times(committed_tables.FOLDER)
     if times is None:

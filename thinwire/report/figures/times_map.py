@@ -6,7 +6,7 @@ there is a line of panels for those that exchange at every step, and one for all
 
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -43,7 +43,7 @@ _STATES: dict[str, dict[str, Any]] = {
 }
 
 
-def shown(rows: pd.DataFrame, latency: str = "min") -> pd.DataFrame:
+def shown(rows: pd.DataFrame, latency: Literal["min", "max"] = "min") -> pd.DataFrame:
     """Of all times, those of the map: each rate with the least of its latencies, or the largest (`max`)."""
     own = rows[
         rows.suite.isin(SUITES)
