@@ -12,8 +12,6 @@ import torch
 import yaml
 
 from tests import part
-from tests.bad_input.suites import changed
-from thinwire.cli import arguments, prepare
 from thinwire.config import suite
 from thinwire.train.cell_task import deterministic
 
@@ -88,6 +86,9 @@ def _nan_in_new_memory(_same_bits_every_time: None) -> None:
 @pytest.fixture
 def write_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Write a suite: the good one of `tests.bad_input.suites` with changes; and have it found."""
+    # Not above, because `thinwire check` loads this file where tests/bad_input is not installed.
+    from tests.bad_input.suites import changed
+
     monkeypatch.setattr(suite, "ROOT", tmp_path)
     (tmp_path / "config").mkdir()
 
@@ -102,6 +103,8 @@ def write_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 @pytest.fixture(scope="module")
 def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the digits, for the tests of one file."""
+    from thinwire.cli import arguments, prepare
+
     folder = tmp_path_factory.mktemp("results")
     prepare.data_main(arguments.parser().parse_args(["data", "digits", "--results", str(folder)]))
     return folder
