@@ -168,7 +168,7 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> t
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
     # Chance in tuning changes no difference of methods that have one tuning.
-    tuned_as = heirs(entries_of(suite))
+    tuned_as = heirs(entries_of(suite)) if chance else {}
     if tuned_as.get(claim.method, claim.method) == tuned_as.get(best, best):
         chance = 0.0
     step = resolution(known, task_of_runs(known))

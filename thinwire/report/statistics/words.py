@@ -79,15 +79,16 @@ def on_gain(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
     """
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
-    better = difference.p_different < LEVEL and difference.mean > 0
-    if better or difference.high <= 0:
-        if difference.mean and _left_to_chance(abs(difference.mean), chance):
-            return Answer(None, _noise(chance, unit))
-        return Answer(better, _side(difference, unit) if difference.mean else _within(difference, unit))
+    size = abs(difference.mean)
+    if difference.p_different < LEVEL and difference.mean > 0:
+        return _beyond(chance, size, unit, Answer(True, _side(difference, unit)))
+    if difference.high <= 0:
+        if not size:
+            return Answer(False, _within(difference, unit))
+        return _beyond(chance, size, unit, Answer(False, _side(difference, unit)))
     if difference.p_same < LEVEL:
-        if _left_to_chance(difference.margin - abs(difference.mean), chance):
-            return Answer(None, _noise(chance, unit))
-        return Answer(None, _within(difference, unit), no_effect=True)
+        answer = Answer(None, _within(difference, unit), no_effect=True)
+        return _beyond(chance, difference.margin - size, unit, answer)
     return Answer(None, _difference_found(difference.n, difference.detectable(), unit))
 
 
@@ -95,15 +96,13 @@ def on_equality(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answ
     """Do the scores differ by less than the margin? (TOST.) The arguments are those of `on_gain`."""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
-    equal = difference.p_same < LEVEL
-    if not equal and difference.low < difference.margin and difference.high > -difference.margin:
-        return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
-    if _left_to_chance(abs(difference.margin - abs(difference.mean)), chance):
-        return Answer(None, _noise(chance, unit))
-    if not equal:
-        return Answer(False, _side(difference, unit))
-    side = f"{_side(difference, unit)}, but " if difference.p_different < LEVEL else ""
-    return Answer(True, side + _within(difference, unit))
+    distance = abs(difference.margin - abs(difference.mean))
+    if difference.p_same < LEVEL:
+        side = f"{_side(difference, unit)}, but " if difference.p_different < LEVEL else ""
+        return _beyond(chance, distance, unit, Answer(True, side + _within(difference, unit)))
+    if difference.high <= -difference.margin or difference.low >= difference.margin:
+        return _beyond(chance, distance, unit, Answer(False, _side(difference, unit)))
+    return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
 
 
 def on_loss(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
@@ -111,12 +110,12 @@ def on_loss(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
     margin = f"{difference.margin:g} {unit.name}"
-    less = difference.p_not_inferior < LEVEL
-    if not less and difference.high > -difference.margin:
-        return Answer(None, f"the loss may be below or above {margin}")
-    if _left_to_chance(abs(difference.mean + difference.margin), chance):
-        return Answer(None, _noise(chance, unit))
-    return Answer(less, f"no loss of {margin} or more" if less else f"a loss of {margin} or more")
+    distance = abs(difference.mean + difference.margin)
+    if difference.p_not_inferior < LEVEL:
+        return _beyond(chance, distance, unit, Answer(True, f"no loss of {margin} or more"))
+    if difference.high <= -difference.margin:
+        return _beyond(chance, distance, unit, Answer(False, f"a loss of {margin} or more"))
+    return Answer(None, f"the loss may be below or above {margin}")
 
 
 def on_reduction(difference: Comparison, percent: float) -> Answer:
@@ -152,6 +151,11 @@ def on_chance(chance: float, unit: Unit, baseline: str, again: str) -> str:
 
 def _left_to_chance(distance: float, chance: float) -> bool:
     return bool(chance) and distance <= chance
+
+
+def _beyond(chance: float, distance: float, unit: Unit, answer: Answer) -> Answer:
+    """The answer; neither, if it is no further than the noise floor from what it excludes."""
+    return Answer(None, _noise(chance, unit)) if _left_to_chance(distance, chance) else answer
 
 
 def _noise(chance: float, unit: Unit) -> str:
