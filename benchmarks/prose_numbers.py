@@ -19,6 +19,7 @@ from thinwire.config import yaml_file
 from thinwire.optim.recipe import Strict
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
+from thinwire.report import report_files
 from thinwire.report.figures import times_map
 from thinwire.report.rows.known_accuracy import fastest
 from thinwire.simulation import simulated_file
@@ -95,8 +96,8 @@ def _value(piece: str, declared: declarations.Declared) -> str:
 
 @cache
 def _rows(file: str) -> pd.DataFrame:
-    if file in _MAP:
-        return _MAP[file]()
+    if file in _MADE:
+        return _MADE[file]()
     return declarations.read_rows(committed_tables.FOLDER / read().files[file], "thinwire rebuild")
 
 
@@ -110,8 +111,17 @@ def _of_map(left_out: Sequence[str], latency: Literal["min", "max"] = "min") -> 
     return best[best.gain >= (times_map.LEAST_GAIN if latency == "min" else 1)]
 
 
-# The two lines of the map's panels.
-_MAP: dict[str, Callable[[], pd.DataFrame]] = {
+def _ends_of_length() -> pd.DataFrame:
+    """The last evaluations in the suites `length/*`, and how far each training loss is above SSGD's."""
+    rows = pd.read_parquet(committed_tables.FOLDER / report_files.CURVES)
+    rows = rows[rows.suite.str.startswith("length/") & (rows.epoch == rows.epochs)]
+    ends = rows.set_index(["suite", "repetition"])
+    return ends.assign(above_ssgd=ends.train_loss - ends.train_loss[ends.method == "ssgd"]).reset_index()
+
+
+# The two lines of the map's panels, and where the trainings of different length ended.
+_MADE: dict[str, Callable[[], pd.DataFrame]] = {
+    "length_ends": _ends_of_length,
     "map_at_every_step": lambda: _of_map(times_map.LINES[0][1]),
     "map": lambda: _of_map(times_map.LINES[1][1]),
     "map_far_at_every_step": lambda: _of_map(times_map.LINES[0][1], "max"),
