@@ -59,22 +59,25 @@ def columns(frame: pd.DataFrame) -> dict[str, object]:
 
     A column of numbers is a list, in which a missing number is None and an infinite one is the text `inf`. A
     column of texts is `{"words": [...], "codes": [...]}`: each different text once, and for each row the
-    place of its text; a missing text has the place -1. So is one of finite numbers, if this is shorter.
+    place of its text; a missing text has the place -1. Where all rows are equal, `{"every": ..., "rows": n}`
+    may be shorter. Finite numbers are written in the shortest of these ways.
     """
     return {str(name): _column(frame[name]) for name in frame}
 
 
 def _column(column: pd.Series) -> object:
     codes, words = pd.factorize(column)
-    places = codes.tolist()
-    if not is_numeric_dtype(column):
-        return {"words": [str(word) for word in words], "codes": places}
-    values, once = column.tolist(), words.tolist()
-    if is_float_dtype(column):
-        values, once = [*map(_number, values)], [*map(_number, once)]
-    if np.isinf(words).any():
-        return values
-    return min(values, {"words": once, "codes": places}, key=lambda each: len(json.dumps(each)))
+    write = (
+        _number if is_float_dtype(column) else str if not is_numeric_dtype(column) else lambda value: value
+    )
+    once = [*map(write, words.tolist())]
+    ways: list[object] = [{"words": once, "codes": codes.tolist()}]
+    if len(set(codes)) == 1:
+        ways.append({"every": once[0] if once else None, "rows": len(codes)})
+    if is_numeric_dtype(column):
+        values = [*map(write, column.tolist())]
+        ways = [values] if np.isinf(words).any() else [values, *ways]
+    return min(ways, key=lambda way: len(json.dumps(way)))
 
 
 def _number(value: Any) -> float | int | str | None:

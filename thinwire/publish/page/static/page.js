@@ -17,6 +17,7 @@ function rowsOf(name, suite = chosen.suite) {
 function decode(columns) {
   const numbers = { inf: Infinity, "-inf": -Infinity };
   const valuesOf = (column) => column.codes?.map((code) => column.words[code] ?? null)
+    ?? (column.rows && Array(column.rows).fill(column.every))
     ?? column.map((value) => numbers[value] ?? value);
   const lists = Object.entries(columns).map(([name, column]) => [name, valuesOf(column)]);
   const rowAt = (_, i) => Object.fromEntries(lists.map(([name, list]) => [name, list[i]]));
