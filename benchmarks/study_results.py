@@ -23,9 +23,10 @@ from thinwire.report.tables import numbers
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
 TRADE_OFF = f"{SUITE}_{report_files.TRADE_OFF}.png"
-# Differences to SSGD over the number of epochs, each of which has a suite of its own.
+# Differences to SSGD over the number of epochs, each of which has a suite of its own; and on more images.
 LENGTH = "length.png"
 EPOCHS = (6, 12, 24)
+MORE_IMAGES = "length/images_60000"
 # Figures of the committed results that pages of the documentation show.
 COPIED = {
     f"{times_map.MAP}.png": f"{times_map.MAP}.png",
@@ -73,9 +74,10 @@ def draw(folder: Path) -> None:
 
 
 def _draw_length(path: Path) -> None:
+    at = {f"length/epochs_{epochs}": epochs for epochs in EPOCHS} | {MORE_IMAGES: 2 * EPOCHS[-1]}
     compared = pd.concat(
-        committed_tables.table(f"length/epochs_{epochs}", "comparisons").assign(epochs=epochs)
-        for epochs in EPOCHS
+        committed_tables.table(suite, "comparisons").assign(suite=suite, at=place)
+        for suite, place in at.items()
     )
     methods = list(dict.fromkeys(compared.method))
     figure, (axes,) = looks.layout([style.heading(compared)], methods)
@@ -87,12 +89,14 @@ def _draw_length(path: Path) -> None:
         own = compared[compared.method == method]
         look = looks.line_look(method, methods, ())
         # A little beside each other, because intervals overlap.
-        beside = own.epochs * 1.02 ** (number - (len(methods) - 1) / 2)
+        beside = own["at"] * 1.02 ** (number - (len(methods) - 1) / 2)
         axes.vlines(beside, own.gain_low, own.gain_high, color=look["color"], linewidth=0.6)
-        axes.plot(beside, own.gain_mean, **look)
+        longer = own.suite != MORE_IMAGES
+        axes.plot(beside[longer], own.gain_mean[longer], **look)
+        axes.plot(beside[~longer], own.gain_mean[~longer], **look | {"linestyle": "none"})
         ends.append(looks.end_of(look, beside.iloc[-1], own.gain_mean.iloc[-1], ()))
     axes.set_xscale("log", base=2)
-    axes.set_xticks(EPOCHS, [str(epochs) for epochs in EPOCHS])
+    axes.set_xticks(list(at.values()), [*map(str, EPOCHS), "8, of 60,000\nimages"])
     axes.set_xlabel("epochs", fontsize=7)
     axes.set_ylabel("difference to ssgd, points", fontsize=7)
     write_beside(axes, ends)
