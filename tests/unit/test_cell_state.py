@@ -186,7 +186,7 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
     prepared = [cell for cell in sound.cells("claims/mp2_digits") if cell.repetition < 2]
     assert jobs(prepared, "60") == [
         "train, 2 jobs: 1 node with 1 rank and 0 GPUs, 60 minutes",
-        "prepare, 8 jobs at most: 1 node with 1 rank and 0 GPUs, 60 minutes",
+        "prepare, 10 jobs at most: 1 node with 1 rank and 0 GPUs, 60 minutes",
     ]
     on_gpus = [replace(cell, device="cuda", transport="processes", workers=8, nodes=2) for cell in DEMO]
     (line,) = jobs(on_gpus, "360 * attempt")
