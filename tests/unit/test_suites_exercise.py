@@ -99,8 +99,8 @@ KNOWN = {
     ("tracks/v1", "muloco"): WHOLE_PERIODS,
     ("validation", "multi_step_delay"): NO_CREDIT,
 }
-# Its warm-up is longer than the runs here; `rivals_adamw` has the same branches.
-TOO_LONG = ("text", "one_bit_adam")
+# Their warm-ups are longer than the runs here; `rivals_adamw` and `length/epochs_24` have the same branches.
+TOO_LONG = {("text", "one_bit_adam"), ("length/images_60000", "multi_step_delay")}
 # Published likewise, with all gradients of a model in one bucket.
 ONE_BUCKET = {
     *((suite, label) for suite in ("demo", "validation", "tracks/v1") for label in ("ssgd", "ssgd_bf16")),
@@ -134,7 +134,7 @@ def entries():
         every = [cell for cell in cells(suite) if cell.repetition == 0 and cell.method.use in project.METHODS]
         most = [cell for cell in every if cell.size_label == every[-1].size_label]
         for label, members in groupby(sorted(most, key=lambda c: c.method.label), lambda c: c.method.label):
-            if label != PREDICTS_NOTHING and (suite, label) != TOO_LONG:
+            if label != PREDICTS_NOTHING and (suite, label) not in TOO_LONG:
                 found[suite, label] = [*members]
     first = {}
     for place, members in found.items():
