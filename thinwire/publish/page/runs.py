@@ -67,16 +67,17 @@ def columns(frame: pd.DataFrame) -> dict[str, object]:
 
 def _column(column: pd.Series) -> object:
     codes, words = pd.factorize(column)
-    write = (
-        _number if is_float_dtype(column) else str if not is_numeric_dtype(column) else lambda value: value
-    )
-    once = [*map(write, words.tolist())]
-    ways: list[object] = [{"words": once, "codes": codes.tolist()}]
+    values, once = column.tolist(), words.tolist()
+    if is_float_dtype(column):
+        values, once = [*map(_number, values)], [*map(_number, once)]
+        if np.isinf(words).any():
+            return values
+    ways: list[object] = [values]
+    if not is_numeric_dtype(column):
+        once, ways = [*map(str, once)], []
+    ways.append({"words": once, "codes": codes.tolist()})
     if len(set(codes)) == 1:
         ways.append({"every": once[0] if once else None, "rows": len(codes)})
-    if is_numeric_dtype(column):
-        values = [*map(write, column.tolist())]
-        ways = [values] if np.isinf(words).any() else [values, *ways]
     return min(ways, key=lambda way: len(json.dumps(way)))
 
 
