@@ -18,7 +18,7 @@ from thinwire.report.tables import numbers
 _PARTS = {
     "compute_seconds": ("computing", "0.3", ""),
     "others_seconds": ("waiting for others", "0.65", ""),
-    "server_seconds": ("waiting for a server", "0.92", "...."),
+    "server_seconds": ("waiting for a server", "0.92", "||||"),
     "communication_seconds": ("exposed communication", "#f0b050", "/////"),
 }
 
