@@ -40,11 +40,11 @@ def snakemake(project, tmp_path_factory):
 def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
     answer = succeeded(snakemake("-n", "--config", "suites=paper/time"))
     assert "cost: about" in answer.stderr
-    # One data set, four models, four sizes, three repetitions.
-    rules = set(re.findall(r"train_paper-time-imagenet_mini-w\d+n\d+ +12\n", answer.stdout))
+    # One data set, four models, four sizes, five repetitions.
+    rules = set(re.findall(r"train_paper-time-imagenet_mini-w\d+n\d+ +20\n", answer.stdout))
     assert len(rules) == 4
     assert re.search(
-        r"train, 12 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
+        r"train, 20 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
     )
 
 
