@@ -1,6 +1,7 @@
 """The suites that come with the project."""
 
 import math
+import subprocess
 from functools import cache
 
 import pytest
@@ -18,6 +19,7 @@ from thinwire.config import expand, suite
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite import load
 from thinwire.optim.recipe import Optimizer
+from thinwire.plugins import ROOT
 from thinwire.report.tables.about import note, own_recipes
 
 
@@ -31,6 +33,19 @@ def test_every_suite_is_valid_and_has_the_strong_baseline(name):
         if cell.method.use == "ssgd"
     ]
     assert {"full", "bfloat16"} <= set(ssgd)
+
+
+def test_every_committed_suite_is_tested():
+    listed = subprocess.run(["git", "ls-files", "config"], cwd=ROOT, capture_output=True, text=True, check=True)
+    committed = {name.removeprefix("config/").removesuffix(".yaml") for name in listed.stdout.splitlines()}
+    assert committed & {*suite.suite_names()} == {*project.SUITES}
+
+
+def test_suites_of_times_on_gpus_leave_nccl_its_fastest_ways():
+    """By default it takes those whose sums repeat to the bit."""
+    timed = [made for made in map(load, project.SUITES) if (made.device, made.transport) == ("cuda", "processes")]
+    assert timed
+    assert {made.nccl for made in timed} == {"timing"}
 
 
 def test_only_the_demo_takes_methods_that_it_does_not_name():
