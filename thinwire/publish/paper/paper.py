@@ -9,6 +9,7 @@ from pathlib import Path
 import typst
 from matplotlib import pyplot as plt
 
+from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
 from thinwire.publish.paper import declarations, values
@@ -62,6 +63,8 @@ def _length(text: str) -> float:
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"
+# The methods whose claims the paper judges; it prints where each of their parts comes from.
+JUDGED = ("multi_step_delay", "hylo", "mp2", "hsgd", "daso")
 _COPIED = ("*.typ", "sections/*.typ", "references.yaml")
 
 
@@ -171,6 +174,10 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             key: {"path": path, "source": source}
             for key, (path, source) in (copied | drawn).items()
             if key not in collected.missing
+        },
+        "parts": {
+            method: [(part.what, part.source, part.where) for part in about_method(method).provenance]
+            for method in JUDGED
         },
         "missing": collected.missing,
     }
