@@ -223,6 +223,7 @@ def _row(
     entry = entries_of(suite)[claim.method]
     reconstructed = is_reconstructed(entry.use or claim.method)
     named = fields(claim, ", ".join(against), outcome, place)
+    low, high = claim.expected or (math.nan, math.nan)
     return {
         "id": claim.id,
         "suite": name,
@@ -240,6 +241,8 @@ def _row(
         **place,
         **outcome._asdict(),
         "unit": claim.unit,
+        "expected_low": low,
+        "expected_high": high,
         "verdict": str(outcome.verdict),
         "says": says(claim, outcome, named, reconstructed),
     }

@@ -26,13 +26,13 @@ COLUMNS = (
     *("id", "suite", "publication", "claim", "method", "reconstructed", "post_hoc", "against"),
     *("metric", "direction", "margin", "statistic", "scope"),
     *("kind", "dataset", "model", "workers", "nodes", "cluster", "n"),
-    *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
+    *("estimate", "low", "high", "unit", "expected_low", "expected_high", "verdict", "reason", "says"),
 )
 _NOTES = (
     "Claims: what publications claim, in our words. Estimate: for accuracy, the method minus what it "
     "is compared with, in percentage points or in percent of the other. It has the 95 % t interval over "
     "pairs of runs with equal seeds. For bytes, the estimate is the reduction in percent. It has the "
-    "smallest and the largest of all repetitions. Scope: *mechanism* is about the direction alone; *number* "
+    "smallest and the largest of all repetitions. Some claims say what was expected of it before the runs. Scope: *mechanism* tests only the direction; *number* "
     "is about the published figure. Reconstructed: a part of the publication was not available, so the "
     "verdict is about our reconstruction. docs/claims.md explains the verdicts."
 )
@@ -108,7 +108,7 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 
 
 def _untested(claim: claims.Untested) -> Row:
-    numbers: Row = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
+    numbers: Row = dict.fromkeys(("margin", "estimate", "low", "high", "expected_low", "expected_high"), math.nan)
     if claim.published is not None:
         numbers |= {"margin": claim.published.value, "unit": claim.published.unit, "scope": "number"}
     verdict = {"reconstructed": False, "post_hoc": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
@@ -137,4 +137,7 @@ def _estimate(row: Mapping[Hashable, Any]) -> str:
     if math.isnan(row["estimate"]):
         return ""
     found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])
-    return claim_verdict.estimate(found, row["unit"])
+    text = claim_verdict.estimate(found, row["unit"])
+    if math.isnan(row["expected_low"]):
+        return text
+    return f"{text}; expected: {row['expected_low']:g} to {row['expected_high']:g}"
