@@ -117,7 +117,7 @@ class Claim(Strict):
     )
     statistic: Statistic = Field(description="how the comparison is decided; it follows from the two above")
     scope: Literal["mechanism", "number"] = Field(
-        description="mechanism: the direction alone; number: the published figure, which is the margin"
+        description="mechanism: only the direction; number: the published figure, which is the margin"
     )
     expected: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="where the estimate should lie, in its unit"

@@ -84,7 +84,7 @@ for shape in GRID.shapes_of_preparations:
 
 # The runs of all methods in one cell of the grid: a rule for each size of blocks, whose jobs ask for the same nodes.
 # A run that is finished already is not trained again. There is no `benchmark:`, because Snakemake would look at the
-# processes of a block again and again, which disturbs its times; each record has seconds and memory of its run.
+# processes of a block again and again, which disturbs its times; each record has the seconds of its run.
 for shape in GRID.shapes:
 
     rule:

@@ -96,9 +96,11 @@ def of_savings(block: pd.DataFrame) -> list[Mark]:
 
 
 def of_speed_ups(block: pd.DataFrame) -> list[Mark]:
-    """Marks of speed-ups; none if they are measured, because nothing says how certain those are."""
+    """Marks of speed-ups above 1; none if they are measured, because nothing says how certain those are."""
     exact = block.time_from.astype("string").str.startswith("simulated").fillna(False)
-    return _highest(_shown(block.step_speed_up, ratio).where(_sound(block) & exact))
+    shown = _shown(block.step_speed_up, ratio)
+    marks = _highest(shown.where(_sound(block) & exact))
+    return [mark if value > 1 else Mark.NONE for mark, value in zip(marks, shown)]
 
 
 def of_seconds_to_target(block: pd.DataFrame, baseline: str) -> list[Mark]:
