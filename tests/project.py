@@ -35,7 +35,8 @@ SUITES = tuple(
     rivals rivals_adamw
     sensitivity/hsgd_lars_digits sensitivity/hylo sensitivity/laptop_surprises
     text text_clients text_demo
-    times/cifar10 times/daso times/hsgd times/hylo times/imagenet_mini times/mp2 times/multi_step_delay times/text
+    times/cifar10 times/daso times/hsgd times/hylo times/imagenet_mini times/mp2 times/multi_step_delay
+    times/text
     tracks/v1 validation
     """.split()  # noqa: SIM905
 )

@@ -32,9 +32,10 @@ _NOTES = (
     "Claims: what publications claim, in our words. Estimate: for accuracy, the method minus what it "
     "is compared with, in percentage points or in percent of the other. It has the 95 % t interval over "
     "pairs of runs with equal seeds. For bytes, the estimate is the reduction in percent. It has the "
-    "smallest and the largest of all repetitions. Some claims say what was expected of it before the runs. Scope: *mechanism* tests only the direction; *number* "
-    "is about the published figure. Reconstructed: a part of the publication was not available, so the "
-    "verdict is about our reconstruction. docs/claims.md explains the verdicts."
+    "smallest and the largest of all repetitions. Some suites say what they expected of it. Scope: "
+    "*mechanism* tests only the direction; *number* is about the published figure. "
+    "Reconstructed: a part of the publication was not available, so the verdict is about our reconstruction. "
+    "docs/claims.md explains the verdicts."
 )
 
 
@@ -108,7 +109,9 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 
 
 def _untested(claim: claims.Untested) -> Row:
-    numbers: Row = dict.fromkeys(("margin", "estimate", "low", "high", "expected_low", "expected_high"), math.nan)
+    numbers: Row = dict.fromkeys(
+        ("margin", "estimate", "low", "high", "expected_low", "expected_high"), math.nan
+    )
     if claim.published is not None:
         numbers |= {"margin": claim.published.value, "unit": claim.published.unit, "scope": "number"}
     verdict = {"reconstructed": False, "post_hoc": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
