@@ -15,12 +15,14 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.launch import gpu_claims
 from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
+from thinwire.records import provenance
 from thinwire.records.provenance import about_this_process
 
 CELL = cells("demo")[0]
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n' ;;
+  --query-gpu=driver_version) printf '550.54.14\\n550.54.14\\n' ;;
   --query-gpu=name) printf 'NVIDIA A100-SXM4-80GB\\nNVIDIA A100, of MIG\\n' ;;
   --query-compute-apps=gpu_uuid,pid,process_name) printf "$COMPUTING" ;;
   --query-gpu=uuid,pci.bus_id) printf 'GPU-aa, 00000000:3B:00.0\\nGPU-bb, 00000000:86:00.0\\n' ;;
@@ -179,5 +181,25 @@ def test_a_rank_counts_the_other_processes_on_its_gpu(monkeypatch, uuid, others)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     about = about_this_process(torch.device("cuda", 0))
     assert (about["device"], about["other_processes"]) == (uuid, others)
-    assert (about["gpu"], about["cores_near_gpu"]) == ("NVIDIA A100-SXM4-40GB", [])
+    assert (about["gpu"], about["driver"]) == ("NVIDIA A100-SXM4-40GB", "550.54.14")
+    assert about["cores_near_gpu"] == []
     assert "other_processes" not in about_this_process(torch.device("cpu"))
+
+
+def test_a_rank_knows_the_links_of_its_machine(machine, monkeypatch):
+    """Virtual links have no speed, or one below zero."""
+    for name, speed in {"eth0": "25000", "ib0": "-1"}.items():
+        (machine / "net" / name).mkdir(parents=True)
+        (machine / "net" / name / "speed").write_text(f"{speed}\n")
+    (machine / "net/lo").mkdir()
+    for port, state, rate in (
+        ("1", "4: ACTIVE", "200 Gb/sec (4X HDR)"),
+        ("2", "1: DOWN", "2.5 Gb/sec (1X SDR)"),
+    ):
+        (machine / "infiniband/mlx5_0/ports" / port).mkdir(parents=True)
+        (machine / "infiniband/mlx5_0/ports" / port / "state").write_text(f"{state}\n")
+        (machine / "infiniband/mlx5_0/ports" / port / "rate").write_text(f"{rate}\n")
+    monkeypatch.setattr(provenance, "_NETWORKS", machine / "net")
+    monkeypatch.setattr(provenance, "_INFINIBAND", machine / "infiniband")
+    about = about_this_process(torch.device("cpu"))
+    assert about["links"] == {"eth0": "25000 Mbit/s", "mlx5_0/1": "200 Gb/sec (4X HDR)"}

@@ -36,14 +36,18 @@ def test_every_suite_is_valid_and_has_the_strong_baseline(name):
 
 
 def test_every_committed_suite_is_tested():
-    listed = subprocess.run(["git", "ls-files", "config"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "config"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     committed = {name.removeprefix("config/").removesuffix(".yaml") for name in listed.stdout.splitlines()}
     assert committed & {*suite.suite_names()} == {*project.SUITES}
 
 
 def test_suites_of_times_on_gpus_leave_nccl_its_fastest_ways():
     """By default it takes those whose sums repeat to the bit."""
-    timed = [made for made in map(load, project.SUITES) if (made.device, made.transport) == ("cuda", "processes")]
+    timed = [
+        made for made in map(load, project.SUITES) if (made.device, made.transport) == ("cuda", "processes")
+    ]
     assert timed
     assert {made.nccl for made in timed} == {"timing"}
 

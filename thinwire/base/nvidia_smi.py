@@ -41,6 +41,11 @@ def names() -> list[str]:
     return [", ".join(row) for row in _ask("--query-gpu=name")]
 
 
+def driver() -> str | None:
+    """The version of the driver; None if it is unknown."""
+    return next((row[0] for row in _ask("--query-gpu=driver_version")), None)
+
+
 def processes_on(gpu: str) -> int:
     """How many processes compute on the GPU with this UUID, without services of NVIDIA."""
     names = [row[2] for row in _ask("--query-compute-apps=gpu_uuid,pid,process_name") if row[0] == gpu]

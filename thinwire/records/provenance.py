@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import distributions
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinwire import RULES_VERSION, __version__
 from thinwire.base import folders
-from thinwire.base.nvidia_smi import cores_near, processes_on
+from thinwire.base.nvidia_smi import cores_near, driver, processes_on
 from thinwire.base.placement import Cluster, on_gpu
 from thinwire.plugins import ROOT
 
@@ -35,6 +36,8 @@ _VARIABLES = (
     "SLURM_JOB_PARTITION",
     "SLURM_RESTART_COUNT",
 )
+_NETWORKS = Path("/sys/class/net")
+_INFINIBAND = Path("/sys/class/infiniband")
 
 
 def provenance(device: "torch.device", of_passes: Mapping[str, object]) -> dict[str, object]:
@@ -57,6 +60,7 @@ def provenance(device: "torch.device", of_passes: Mapping[str, object]) -> dict[
             "threads": torch.get_num_threads(),
             "device": torch.cuda.get_device_name(device) if gpu else "cpu",
             "nccl": list(torch.cuda.nccl.version()) if gpu else None,
+            "cudnn": torch.backends.cudnn.version() if gpu else None,
             "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if gpu else None,
             "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if gpu else None,
             **of_passes,
@@ -126,14 +130,31 @@ def _git(*arguments: str) -> bytes | None:
     return answer.stdout.strip()
 
 
-def about_this_process(device: "torch.device") -> dict[str, object]:
-    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
+def links() -> dict[str, str]:
+    """The rates of this machine's links as Linux knows them, such as `{"eth0": "25000 Mbit/s"}`.
 
-    On a GPU, also its name, the cores near it, and the number of other processes that compute on it.
+    Ports of InfiniBand have names such as `mlx5_0/1`. Links that are down or virtual have no rate.
+    """
+    found = {}
+    for path in sorted(_NETWORKS.glob("*/speed")):
+        with suppress(OSError):
+            if (speed := int(path.read_text())) > 0:
+                found[path.parent.name] = f"{speed} Mbit/s"
+    for path in sorted(_INFINIBAND.glob("*/ports/*")):
+        if "ACTIVE" in (path / "state").read_text():
+            found[f"{path.parts[-3]}/{path.name}"] = (path / "rate").read_text().strip()
+    return found
+
+
+def about_this_process(device: "torch.device") -> dict[str, object]:
+    """Where this rank runs: its host and its links, its Slurm node, the cores it may use, and its device.
+
+    On a GPU, also its name and driver, the cores near it, and the number of other processes that use it.
     """
     about: dict[str, object] = {
         "host": socket.gethostname(),
         "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
+        "links": links(),
         "cores": sorted(os.sched_getaffinity(0)),
         "device": "cpu",
     }
@@ -145,7 +166,8 @@ def about_this_process(device: "torch.device") -> dict[str, object]:
         # One of the processes is this one. Its own id does not tell which: containers have other ids.
         others = max(0, processes_on(f"GPU-{uuid}") - 1)
         near = cores_near(f"GPU-{uuid}")
-        about |= {"device": uuid, "gpu": properties.name, "cores_near_gpu": near, "other_processes": others}
+        about |= {"device": uuid, "gpu": properties.name, "driver": driver()}
+        about |= {"cores_near_gpu": near, "other_processes": others}
     return about
 
 
