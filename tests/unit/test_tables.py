@@ -10,6 +10,7 @@ from tests.summary import ABOUT, prepared, run, table_of
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
+from thinwire.config import tuned
 from thinwire.config.entries import baselines
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load
@@ -199,7 +200,7 @@ def test_recipes_are_shown_if_a_method_has_its_own():
         "leave_out": [name for name in plugins.find("method") if name not in ("ssgd", "hsgd", "ps_sgd")],
     }
     text = ledgers(*runs, about=About.of(suite.model_copy(update=grown)))
-    assert "with as many trials for each method" in text
+    assert f"with as many trials for each method, in {tuned.read('demo').cost.runs} runs." in text
     assert "Not tuned, with the recipe of the suite: hsgd, ps_sgd." in text
 
 

@@ -37,7 +37,7 @@ RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parque
 # Two folders and a file beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
 
-Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
+Status = Literal["done", "diverged", "failed", "skipped"]
 # Parts of the provenance; a record of an earlier version may lack some.
 _PARTS = {
     **dict.fromkeys(("sources_sha256", "data_sha256", "git", "hardware", "packages", "environment"), dict),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from thinwire.base.learning import LearningTask
+from thinwire.config import tuned
 from thinwire.config.cell import Cell
 from thinwire.config.entries import baselines, entries_of, prepared_from, task_of
 from thinwire.config.suite_schema import Suite
@@ -39,7 +40,8 @@ def note(suite: Suite) -> str:
     if suite.tuned is not None:
         origin = (
             f"These values were chosen on held-out {task_of(suite).inputs} "
-            f"(config/tuned/{suite.tuned}.yaml), with as many trials for each method."
+            f"(config/tuned/{suite.tuned}.yaml), with as many trials for each method, in "
+            f"{tuned.read(suite.tuned).cost.runs:,} runs."
             f"{suite.places_note}"
         )
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.

@@ -133,7 +133,7 @@ def _shown(values: pd.Series, text: Callable[[float], str]) -> pd.Series:
 
 def _sound(block: pd.DataFrame) -> pd.Series:
     """Rows whose runs are all done, and none at chance level."""
-    failed = block[["diverged", "timeout", "failed", "skipped"]].sum(axis=1)
+    failed = block[["diverged", "failed", "skipped"]].sum(axis=1)
     return (block.done > 0) & (failed == 0) & ~(block.at_chance_level > 0)
 
 

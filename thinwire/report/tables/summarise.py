@@ -21,7 +21,7 @@ from thinwire.report.rows.quantities import (
 )
 from thinwire.report.tables.about import has_partition, partition_of
 
-STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
+STATUSES = ("done", "diverged", "failed", "skipped")
 # The column of the collected runs with the bytes of each traffic.
 _COLLECTED = {
     "push": "payload_push_bytes",
