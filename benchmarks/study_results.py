@@ -111,7 +111,7 @@ def _accuracy(row: pd.Series) -> str:
     if row.verdict not in SIGNS:
         return f"{fixed(row.score_mean, 2)} %"
     shown = f"{fixed(row.gain_mean, 2)} {SIGNS[row.verdict]}"
-    ended = row.done + row[["diverged", "timeout", "failed"]].sum()
+    ended = row.done + row[["diverged", "failed"]].sum()
     return shown if row.done == ended else f"{shown} ({row.done} of {ended} runs)"
 
 
