@@ -31,7 +31,7 @@ SUITES = tuple(
     claims/seconds_emulated
     demo laptop laptop_100m laptop_1g laptop_times
     length/epochs_12 length/epochs_24 length/epochs_6 length/images_60000
-    paper/accuracy paper/time paper/time_text
+    paper/accuracy paper/accuracy_text paper/time paper/time_text
     rivals rivals_adamw
     sensitivity/hsgd_lars_digits sensitivity/hylo sensitivity/laptop_surprises
     text text_clients text_demo

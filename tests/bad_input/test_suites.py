@@ -252,6 +252,12 @@ def test_invalid_option(write_suite, changes, words):
     require(refusal, words)
 
 
+def test_a_rule_that_joins_options_is_said_of_all_of_them(write_suite):
+    write_suite({"methods.late": {"use": "diloco", "options": {"period": 10, "fragments": 3}}})
+    refusal = message(expand.require_valid, "bad")
+    assert "methods.late.options: a period of 10 steps has no 3 equal turns" in refusal
+
+
 def test_invalid_options_come_in_one_message(write_suite):
     often = {"use": "local_sgd", "options": {"period": 0}}
     write_suite({"methods.often": often, "models.cnn": {"options": {"width": "wide", "wdth": 1}}})

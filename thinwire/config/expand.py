@@ -4,6 +4,7 @@ A block has the cells that differ only in their method. They are measured togeth
 one job on a cluster.
 """
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 
@@ -24,6 +25,8 @@ from thinwire.config.suite_schema import Suite
 from thinwire.config.yaml_file import Module
 from thinwire.optim.recipe import Recipe
 from thinwire.plugins import show
+
+_OF_A_KEY = re.compile(r"\S+: ")
 
 
 def cells(name: str) -> list[Cell]:
@@ -149,7 +152,9 @@ def require_valid(name: str) -> None:
             except plugins.PluginError:
                 continue
             except Problems as error:
-                found += [f"{kind}s.{module.label}.options.{line}" for line in error.found]
+                where = f"{kind}s.{module.label}.options"
+                # A rule that joins several options has no key of its own.
+                found += [f"{where}{'.' if _OF_A_KEY.match(line) else ': '}{line}" for line in error.found]
     _require_none(name, found)
 
 
