@@ -22,6 +22,7 @@ from thinwire.config.suite_schema import Simulate
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show
+from thinwire.records.provenance import git_state, processor
 from thinwire.report import regimes, tuning
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import write_hsgd_ratio
@@ -47,6 +48,8 @@ def simulate_main(arguments: Namespace) -> int:
     warnings: list[str] = []
     results = arguments.results.absolute()
     rows = simulate_suite(arguments.suite, results, settings, subset, say, warnings.append)
+    computing = settings.accelerator or f"a core of {processor()}"
+    rows = rows.assign(computing=computing, revision=git_state()["revision"])
     path = write(rows, arguments.results, arguments.suite)
     print("\n".join(described(rows, settings.accelerator)))
     print(path)

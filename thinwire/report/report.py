@@ -179,8 +179,7 @@ def report(suite: str, results: Path) -> list[str]:
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         asked = settings.simulate
-        accelerator = None if asked is None else asked.accelerator
-        times.write(timed, settings.title, against, folder, task, list(untimed), accelerator)
+        times.write(timed, settings.title, against, folder, task, list(untimed))
         over_workers = asked is not None and len(numbers_of_workers(asked, settings)) > 1
         over_rates = asked is not None and bool(asked.rates_gbit_per_second)
         figures = results / "figures" / suite

@@ -40,6 +40,8 @@ COLUMNS = (
     "between_nodes_bytes",
     "baseline",
     "speed_up",
+    "computing",
+    "revision",
 )
 _TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "accelerator", "baseline")
 _NUMBERS = (

@@ -23,7 +23,7 @@ COLUMNS = [
     *("target_score", "steps_to_target", "seconds_to_target"),
 ]
 _NOTES = (
-    "How: simulated rows follow from a schedule, computing {computing}, and a described cluster. Measured "
+    "How: simulated rows follow from a schedule, computing on {computing}, and a described cluster. Measured "
     "and emulated rows are geometric means of runs with a process for each worker. Exposed: communication, "
     "servers included, that a worker waits for in a step. "
     "Hidden: the time of a step in which a link between nodes sends and no worker waits for that. Speed-up: "
@@ -115,7 +115,6 @@ def markdown(
     baselines: Sequence[str],
     task: LearningTask,
     untimed: Sequence[str] = (),
-    accelerator: str | None = None,
 ) -> str:
     """The headline rows in Markdown, with the meaning of the columns.
 
@@ -125,7 +124,6 @@ def markdown(
         baselines: as in `times`.
         task: what the suite learns.
         untimed: why runs with a process for each worker have no time.
-        accelerator: with whose computing steps were simulated; None: with that of a machine.
     """
     rows = headline(table)
     several = rows[["dataset", "model"]].drop_duplicates().shape[0] > 1
@@ -145,9 +143,7 @@ def markdown(
         }
     )
     target = task.target_of(baseline, TARGET_OF_BASELINE)
-    computing = f"as {accelerator} is described"
-    if accelerator is None:
-        computing = "as measured on a core of the machine that simulated"
+    computing = ", ".join(table.computing.dropna().unique())
     notes = _NOTES.format(baselines=", ".join(baselines), target=target, computing=computing)
     left_out = len(table) - len(rows)
     if left_out:
@@ -163,11 +159,10 @@ def write(
     folder: Path,
     task: LearningTask,
     untimed: Sequence[str] = (),
-    accelerator: str | None = None,
 ) -> None:
     """Write `times.csv` and `times.md`."""
     report_files.write_table(table[COLUMNS], folder / "times.csv", task)
-    write_text(folder / "times.md", markdown(table, title, baselines, task, untimed, accelerator))
+    write_text(folder / "times.md", markdown(table, title, baselines, task, untimed))
 
 
 PARTS = ("compute_seconds", "others_seconds", "server_seconds", "communication_seconds")
