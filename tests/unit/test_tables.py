@@ -17,7 +17,9 @@ from thinwire.config.suite import load
 from thinwire.optim.tunable import tunable
 from thinwire.report.rows import collect
 from thinwire.report.rows.quantities import runs_to_break_even
+from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
+from thinwire.report.tables.numbers import Mark
 from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import summary, traffic
 
@@ -245,3 +247,11 @@ def test_every_variant_of_the_baseline_is_a_baseline_and_an_ablation_is_none():
     suite = demo.model_copy(update={"methods": demo.methods | ablations})
     assert baselines(suite) == ["ssgd", "ssgd_bf16", "ssgd_overlap"]
     assert About.of(suite).baselines == ("ssgd", "ssgd_bf16", "ssgd_overlap")
+
+
+def test_only_simulated_speed_ups_above_that_of_the_baseline_have_a_mark():
+    """The fastest baseline has 1 by definition."""
+    block = pd.DataFrame({"step_speed_up": [0.8, 1.0, 1.2], "time_from": "simulated (ethernet_1g)"})
+    block = block.assign(done=3, diverged=0, failed=0, skipped=0, at_chance_level=0)
+    assert numbers.of_speed_ups(block) == [Mark.NONE, Mark.NONE, Mark.BEST]
+    assert numbers.of_speed_ups(block.assign(time_from="measured")) == [Mark.NONE] * 3

@@ -92,15 +92,13 @@ class Mark(Enum):
 def of_savings(block: pd.DataFrame) -> list[Mark]:
     """Marks of the bytes saved, with the preparation counted; what saves nothing has none."""
     saved = _shown(block.total_with_prepared_reduction_percent, percent).where(_sound(block))
-    return [mark if value > 0 else Mark.NONE for mark, value in zip(_highest(saved), saved)]
+    return _highest(saved, above=0)
 
 
 def of_speed_ups(block: pd.DataFrame) -> list[Mark]:
     """Marks of speed-ups above 1; none if they are measured, because nothing says how certain those are."""
     exact = block.time_from.astype("string").str.startswith("simulated").fillna(False)
-    shown = _shown(block.step_speed_up, ratio)
-    marks = _highest(shown.where(_sound(block) & exact))
-    return [mark if value > 1 else Mark.NONE for mark, value in zip(marks, shown)]
+    return _highest(_shown(block.step_speed_up, ratio).where(_sound(block) & exact), above=1)
 
 
 def of_seconds_to_target(block: pd.DataFrame, baseline: str) -> list[Mark]:
@@ -122,8 +120,7 @@ def of_scores(block: pd.DataFrame, baseline: str) -> list[Mark]:
     level = (block.verdict == "no_effect") | (block.method == baseline)
     above = (block.verdict == "different") & (block.gain_mean > 0)
     group = level.astype(float).where(~above, 2.0)
-    marks = _highest(group.where(_sound(block)))
-    return [mark if value > 0 else Mark.NONE for mark, value in zip(marks, group)]
+    return _highest(group.where(_sound(block)), above=0)
 
 
 def _shown(values: pd.Series, text: Callable[[float], str]) -> pd.Series:
@@ -143,11 +140,14 @@ def _all_told(block: pd.DataFrame, baseline: str) -> bool:
     return len(others) > 0 and bool(others.verdict.isin(["different", "no_effect"]).all())
 
 
-def _highest(values: pd.Series) -> list[Mark]:
-    """The highest and the second highest of several values; missing and infinite ones do not count."""
+def _highest(values: pd.Series, above: float = -math.inf) -> list[Mark]:
+    """The highest and the second highest of several values; missing and infinite ones do not count.
+
+    One that is not `above` this has no mark.
+    """
     finite = values.where(values.abs() < float("inf"))
     distinct = sorted(finite.dropna().unique(), reverse=True)
     if len(distinct) < 2:
         return [Mark.NONE] * len(values)
     marks = dict(zip(distinct, (Mark.BEST, Mark.SECOND)))
-    return [marks.get(value, Mark.NONE) for value in finite]
+    return [marks.get(value, Mark.NONE) if value > above else Mark.NONE for value in finite]
