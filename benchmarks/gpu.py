@@ -41,6 +41,7 @@ NAMES = (
     "ranks_on_one_device",
     "equal_bits",
     "memory_of_workers",
+    "steps_of_methods",
     "replicas",
 )
 

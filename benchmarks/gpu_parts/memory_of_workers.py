@@ -1,4 +1,6 @@
-"""How much memory a run takes at most, over its weights, gradients and momentum."""
+"""How much memory a run takes at most: of the device, over weights, gradients and momentum; of the host."""
+
+import resource
 
 import torch
 
@@ -29,3 +31,5 @@ def part(place: Place, found: Found) -> None:
         peak = torch.cuda.max_memory_allocated() - before
         found.figures[f"{workers} workers"] = {"peak_mib": peak / 2**20, "ratio": peak / (3 * workers * size)}
         del run
+    # Most of it is what CUDA and its libraries need in each process.
+    found.figures["host_peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,105 @@
+"""Seconds of a whole step of each method, with the networks and settings of the suites of simulated times.
+
+Four workers on two nodes share the device and a process, so their calls cost next to nothing, and a fourth
+of their step is what one of them computes. benchmarks/accelerators.py sets it against the described device.
+"""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+from typing import NamedTuple
+
+import torch
+
+from gpu_parts import small_run
+from gpu_parts.part import Found, Place, first_line
+from thinwire import plugins
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
+from thinwire.config.cell import Cell
+from thinwire.config.expand import cells
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Round
+from thinwire.data.arrays import Rows
+from thinwire.simulation.stand_ins import Network, data_of
+from thinwire.simulation.without_data import EVERY_STEP
+from thinwire.train.cell_task import deterministic, task_with
+from thinwire.train.trainer import Trainer
+
+# One network of each suite.
+SUITES = {"times/cifar10": "resnet18", "times/imagenet_mini": "resnet50", "times/text": "gpt_124m"}
+CLUSTER = Cluster(4, 2)
+_BUCKET_MB = 25
+_STEPS = 400  # of an epoch: more than are made, because a run evaluates after it
+_LEAST_STEPS = 6  # that are timed
+
+
+class Measured(NamedTuple):
+    """A method of a suite, as it is measured."""
+
+    cell: Cell
+    round: Round  # whose steps are all mirrored
+
+
+def measured(suite: str) -> Iterator[Measured]:
+    """The methods of a suite with its network, and the rounds of a few steps that stand for long ones.
+
+    SSGD has one size of buckets, because workers compute alike with all of them.
+    """
+    settings = load(suite).without_data
+    assert settings is not None
+    for cell in cells(suite):
+        bucket = cell.method.options.get("bucket_mb", _BUCKET_MB)
+        if cell.model.label == SUITES[suite] and bucket == _BUCKET_MB:
+            of_suite = settings.rounds.get(cell.method.label, EVERY_STEP)
+            method = replace(cell.method, options={**cell.method.options, **of_suite.options})
+            placed = replace(cell, method=method, workers=CLUSTER.workers, nodes=CLUSTER.nodes)
+            yield Measured(placed, Round(steps=of_suite.mirrored or of_suite.steps))
+
+
+def part(place: Place, found: Found) -> None:
+    """Time each method of each suite."""
+    for suite, network in SUITES.items():
+        figures = found.figures[network] = {}
+        every = list(measured(suite))
+        made = Network(every[0].cell)
+        for cell, round_ in every:
+            if place.small and (network != "resnet18" or cell.method.label not in small_run.SOME_METHODS):
+                continue
+            try:
+                figures[cell.method.label] = 1e3 * _step_seconds(place, cell, round_, made)
+            except Exception as error:
+                found.broken.append(f"{network}, {cell.method.label}: {first_line(error)}")
+            gc.collect()  # what a run has on the device
+
+
+def _step_seconds(place: Place, cell: Cell, round_: Round, network: Network) -> float:
+    """Of a worker: the median of rounds, after two that load kernels and fill what is under way."""
+    if place.small:
+        cell = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 1, "precision": "fp32"}))
+    deterministic(place.device, cell.recipe.precision)
+    method: type = plugins.get("method", cell.method.use).load()
+    run = Trainer(_task(place, cell, network), method, resolve(method, cell.method.options))
+    run.setup()
+    steps = round_.steps
+
+    def one_round() -> None:
+        run.train(until=run.step + steps)
+
+    rounds = 1 if place.small else max(2, -(-_LEAST_STEPS // steps))
+    warm_up = 0 if place.small else 2
+    seconds = [place.seconds(one_round) for _ in range(warm_up + rounds)]
+    return median(seconds[warm_up:]) / steps / cell.workers
+
+
+def _task(place: Place, cell: Cell, network: Network) -> Task:
+    """The task of a cell with random inputs of its shape, and copies of the network."""
+    per_step = cell.workers * cell.recipe.batch_per_worker(cell.workers)
+    rows = torch.arange(_STEPS * per_step) % per_step
+    inputs = torch.randint(64, (per_step, *network.shape), dtype=torch.uint8)
+    shape = network.shape if network.of_text else ()
+    labels = torch.randint(10, (per_step, *shape))[rows]
+    data = data_of(cell, Rows(inputs, rows), labels, test=inputs[:1], mean=32.0, std=18.5)
+    return replace(task_with(cell, data, place.device), build_model=network.copy)
