@@ -5,9 +5,11 @@ of their step is what one of them computes. benchmarks/accelerators.py sets it a
 """
 
 import gc
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
+from time import perf_counter_ns
 from typing import NamedTuple
 
 import torch
@@ -25,7 +27,9 @@ from thinwire.config.suite_schema import Round
 from thinwire.data.arrays import Rows
 from thinwire.simulation.stand_ins import Network, data_of
 from thinwire.simulation.without_data import EVERY_STEP
+from thinwire.trace.recorder import HARNESS, WAIT
 from thinwire.train.cell_task import deterministic, task_with
+from thinwire.train.tracing import record_spans
 from thinwire.train.trainer import Trainer
 
 # One network of each suite.
@@ -33,7 +37,8 @@ SUITES = {"times/cifar10": "resnet18", "times/imagenet_mini": "resnet50", "times
 CLUSTER = Cluster(4, 2)
 _BUCKET_MB = 25
 _STEPS = 400  # of an epoch: more than are made, because a run evaluates after it
-_LEAST_STEPS = 6  # that are timed
+_WARM_UP_STEPS = 2  # that load kernels and fill what is under way
+_TIMED_STEPS = 4  # at least two rounds
 
 
 class Measured(NamedTuple):
@@ -69,14 +74,14 @@ def part(place: Place, found: Found) -> None:
             if place.small and (network != "resnet18" or cell.method.label not in small_run.SOME_METHODS):
                 continue
             try:
-                figures[cell.method.label] = 1e3 * _step_seconds(place, cell, round_, made)
+                figures[cell.method.label] = _milliseconds(place, cell, round_, made)
             except Exception as error:
                 found.broken.append(f"{network}, {cell.method.label}: {first_line(error)}")
             gc.collect()  # what a run has on the device
 
 
-def _step_seconds(place: Place, cell: Cell, round_: Round, network: Network) -> float:
-    """Of a worker: the median of rounds, after two that load kernels and fill what is under way."""
+def _milliseconds(place: Place, cell: Cell, round_: Round, network: Network) -> dict[str, float]:
+    """Of a worker's step: all of it, and then each kind of activity and its calls."""
     if place.small:
         cell = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 1, "precision": "fp32"}))
     deterministic(place.device, cell.recipe.precision)
@@ -88,10 +93,29 @@ def _step_seconds(place: Place, cell: Cell, round_: Round, network: Network) -> 
     def one_round() -> None:
         run.train(until=run.step + steps)
 
-    rounds = 1 if place.small else max(2, -(-_LEAST_STEPS // steps))
-    warm_up = 0 if place.small else 2
-    seconds = [place.seconds(one_round) for _ in range(warm_up + rounds)]
-    return median(seconds[warm_up:]) / steps / cell.workers
+    for _ in range(0 if place.small else -(-_WARM_UP_STEPS // steps)):
+        one_round()
+    rounds = 1 if place.small else max(2, _TIMED_STEPS // steps)
+    whole = median(place.seconds(one_round) for _ in range(rounds)) / steps / cell.workers
+
+    def now() -> int:
+        place.wait()
+        return perf_counter_ns()
+
+    recorders = record_spans(run, now)
+    before = run.step
+    one_round()
+    if steps == 1:
+        one_round()
+    kinds: dict[str, float] = defaultdict(float)
+    for recorder in recorders:
+        for span in recorder.spans:
+            # While a worker waits or is between two steps, the others use the device.
+            if span.step >= before and span.activity.kind not in (HARNESS, WAIT):
+                kinds[span.activity.kind] += 1e-6 * (span.end_ns - span.begin_ns)
+        kinds["calls"] += len(recorder.calls)
+    worker_steps = (run.step - before) * len(recorders)
+    return {"step": 1e3 * whole} | {kind: total / worker_steps for kind, total in kinds.items()}
 
 
 def _task(place: Place, cell: Cell, network: Network) -> Task:
