@@ -15,6 +15,7 @@ from thinwire.config.expand import cells
 from thinwire.config.yaml_file import Module
 from thinwire.report import simulated_tables as shown
 from thinwire.simulation import ladder_ratio, stand_ins, without_data
+from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.ladder_ratio import RATIO_CLUSTER, ratios
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Post
@@ -42,6 +43,10 @@ def calls_of(steps):
     return [(p.channel, p.verb, p.partner, p.sent_bytes) for s in steps for p in s if isinstance(p, Post)]
 
 
+def served_by(steps):
+    return [p.server_seconds for s in steps for p in s if isinstance(p, Post)]
+
+
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -49,6 +54,8 @@ def calls_of(steps):
         ("hsgd", {}),
         ("ps_sgd", {"servers": "one", "pipelined": False}),
         ("ps_sgd", {}),
+        ("hylo", {}),
+        ("sign_sgd", {"rule": "two_sided"}),
         ("gossip", {"graph": "ring"}),
     ],
 )
@@ -57,12 +64,15 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     cell = cell_of(method, **options)
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
     derived = made._schedules.on(5, 2)
-    mirrored = MirroredCell(
-        small, Path(), Cluster(10, 5), partial(stand_ins.small_task, stand_ins.Network(small))
-    )
+    load = partial(stand_ins.small_task, stand_ins.Network(small))
+    clock = DeviceClock(load_accelerator(DEVICE))
+    mirrored = MirroredCell(small, Path(), Cluster(10, 5), load, clock)
     for role, run in mirrored.roles(2):
         for worker in role.workers:
-            assert calls_of(derived.steps[derived.role_of[worker]]) == calls_of(run.steps[1:])
+            own, wanted = derived.steps[derived.role_of[worker]], run.steps[1:]
+            assert calls_of(own) == calls_of(wanted)
+            # So do their servers, to the nanosecond in which the clock counts.
+            assert served_by(own) == pytest.approx(served_by(wanted), abs=1e-8)
     # On one node, channels between nodes have one member.
     assert made.on(CLUSTER, 1).seconds >= made.on(CLUSTER, 1).compute_seconds > 0
 

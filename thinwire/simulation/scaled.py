@@ -5,6 +5,8 @@ is on another worker, which follows from the key. And how much a worker sends, o
 many workers there are. A worker that is mirrored on three nodes tells. Then workers are mirrored anew on each
 number of nodes.
 
+A server takes longer with each worker that pushes to it. How much longer, the worker on three nodes tells.
+
 All members of a channel make the same calls. So where one worker makes only means and gathers among all
 workers, all of them are alike, and nodes of any size have the same schedule.
 """
@@ -63,6 +65,8 @@ class Schedules:
         pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
         # Otherwise the keys are multiples of the number of workers, so that one of them has all servers.
         self._by_key = all(one.key == two.key for one, two in pairs)
+        # By what share of its time on two nodes a server takes longer for each further member, by its key.
+        self._growth = {(one.channel, one.key): _growth(one, two) for one, two in pairs if one.server_seconds}
         many = [[len(_posts(step)) for step in made] for made in (own, other)]
         self._scales = many[0] == many[1] and all(self._same(one, two) for one, two in pairs)
         self.all_alike = self.all_alike and self._scales
@@ -106,10 +110,14 @@ class Schedules:
         return Schedule(steps, first + second * (nodes - 1))
 
     def _moved(self, operation: Operation, sizes: dict[str, int]) -> Operation:
-        """The operation, with the server of its key in channels of other sizes."""
-        if not self._by_key or not isinstance(operation, Post) or operation.verb != "push_pull":
+        """The operation in channels of other sizes: the server of its key, and how long that one takes."""
+        if not isinstance(operation, Post) or operation.verb != "push_pull":
             return operation
-        return replace(operation, partner=hosting_rank(_key(operation), sizes[operation.channel]))
+        size = sizes[operation.channel]
+        growth = self._growth.get((operation.channel, operation.key), 0.0)
+        seconds = operation.server_seconds * (1 + growth * (size - len(operation.members)))
+        partner = hosting_rank(_key(operation), size) if self._by_key else operation.partner
+        return replace(operation, partner=partner, server_seconds=seconds)
 
     def _same(self, post: Post, other: Post) -> bool:
         """Does a call on two nodes tell what it is on any number of them?"""
@@ -120,6 +128,11 @@ class Schedules:
         )
         # To whom a message goes may follow from the number of workers.
         return one == two and post.verb not in MESSAGES
+
+
+def _growth(few: Post, more: Post) -> float:
+    members = len(more.members) - len(few.members)
+    return (more.server_seconds / few.server_seconds - 1) / members if members else 0.0
 
 
 def _posts(step: Step) -> list[Post]:

@@ -5,9 +5,8 @@ mirrored with two small inputs, on few nodes; see `thinwire.simulation.scaled`. 
 described device:
 
 - passes, with the batch of the cell, from the shapes of the network (`pass_seconds`);
-- codecs, methods and optimizers from the operations that the mirrored worker runs (`DeviceClock`);
-- decoding what all workers of a channel gathered takes longer with their number;
-- a server reads a push and its sum, and writes the sum, at the rate of the device's memory.
+- codecs, methods, optimizers and servers from the operations that the mirrored worker runs (`DeviceClock`);
+- decoding what all workers of a channel gathered takes longer with their number, as servers do.
 
 Nothing that was measured here is in the result, so it is the same on every machine. Input, evaluations and
 stragglers are left out. Ragged sizes are those of gradients that nothing has learnt from.
@@ -35,11 +34,10 @@ from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
 from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
 from thinwire.simulation.recurrence import simulate_either_way
-from thinwire.simulation.scaled import Schedules
+from thinwire.simulation.scaled import Schedule, Schedules
 from thinwire.simulation.stand_ins import INPUTS_OF_A_WORKER, Network, prepare_small, small_task
 from thinwire.trace.recorder import DECODE
 
-_PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 _FEW_NODES = 2  # on which schedules are known
 EVERY_STEP = Round(steps=1)
 
@@ -87,7 +85,6 @@ class CellWithoutData:
                 are not mirrored have calls.
         """
         device = load_accelerator(accelerator)
-        self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
         network = Network(cell)
         self._passes = passes_of(network, cell.recipe, workers_per_node, device)
         if step_seconds is not None:
@@ -164,14 +161,21 @@ class CellWithoutData:
     def _programs(self, nodes: int, length: int) -> list[Program]:
         """The program of each worker; workers of one role share it."""
         if (nodes, length) not in self._known:
-            schedule = self._schedules.on(nodes, self._per_node)
-            members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
-            of_role = [
-                program_of([self._on_device(step, members) for step in steps], length)
-                for steps in schedule.steps
-            ]
+            schedule = self.schedule(nodes)
+            of_role = [program_of(steps, length) for steps in schedule.steps]
             self._known[nodes, length] = [of_role[role] for role in schedule.role_of]
         return self._known[nodes, length]
+
+    def schedule(self, nodes: int) -> Schedule:
+        """What the workers of so many nodes do in the mirrored steps, with the seconds of the device.
+
+        Raises:
+            UserError: so many workers cannot be mirrored, and have to be.
+        """
+        mirrored = self._schedules.on(nodes, self._per_node)
+        members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
+        steps = [[self._on_device(step, members) for step in own] for own in mirrored.steps]
+        return Schedule(steps, mirrored.role_of)
 
     def _cluster(self, nodes: int) -> Cluster:
         return Cluster(nodes * self._per_node, nodes)
@@ -185,10 +189,6 @@ class CellWithoutData:
             match operation:
                 case Compute():
                     operation = replace(operation, seconds=self._seconds(operation, payloads))
-                case Post(verb="push_pull"):
-                    pushed = members[operation.channel] * operation.sent_bytes
-                    served = _PASSES_OVER_A_PUSH * pushed / self._memory_bytes_per_second
-                    operation = replace(operation, server_seconds=served)
                 case Wait(call):
                     answered = gathers.get(call)
                     payloads = members[answered.channel] / len(answered.members) if answered else 1.0

@@ -1,0 +1,73 @@
+"""How long steps of all methods take on a described H100, beside those that an H200 made.
+
+    python benchmarks/method_steps.py [--record]
+
+The H200's are in the newest record of `benchmarks/gpu.py --parts steps_of_methods`, whose four workers share
+the device. For each network and method it prints the milliseconds of a worker's step, and those of what the
+method, its codecs, its servers and the optimizer do. An H200 computes like an H100, with a faster memory. Its
+whole steps were measured as in training; for the rest, it waited at the end of each activity.
+"""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from statistics import median
+
+import record
+import torch
+from gpu_parts.steps_of_methods import CLUSTER, SUITES, measured
+
+from thinwire.simulation.operations import Compute, Post
+from thinwire.simulation.without_data import CellWithoutData
+from thinwire.trace.recorder import DECODE, ENCODE, METHOD, OPTIMIZER, SERVER
+
+ACCELERATOR = "h100_bf16"
+MOST_ERROR = 0.25
+BESIDE_PASSES = (METHOD, ENCODE, DECODE, OPTIMIZER, SERVER)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print both, and whether half of the steps of each network are close enough."""
+    torch.set_num_threads(1)
+    newest = max(record.FOLDER.glob("*/gpu_methods.txt")).read_text()
+    lines = [json.loads(line) for line in newest.splitlines() if line.startswith("{")]
+    (figures,) = (line["figures"] for line in lines if line["part"] == "steps_of_methods")
+    print(f"{'ms of a step':32}{'H200':>8}{'described':>11}{'ratio':>7}{'   beside passes: H200, described'}")
+    failed = 0
+    for suite, network in SUITES.items():
+        errors = {}
+        for cell, round_ in measured(suite):
+            method = cell.method.label
+            own: dict[str, float] = figures[network][method]
+            described = kinds(CellWithoutData(cell, CLUSTER.workers_per_node, ACCELERATOR, round_))
+            ratio = own["step"] / sum(described.values())
+            errors[method] = abs(ratio - 1)
+            beside = [sum(each.get(kind, 0.0) for kind in BESIDE_PASSES) for each in (own, described)]
+            step = f"{own['step']:8.1f}{sum(described.values()):11.1f}{ratio:7.2f}"
+            print(f"{network:10}{method:22}{step}{beside[0]:22.1f}{beside[1]:11.1f}", flush=True)
+        within, middle = sum(error <= MOST_ERROR for error in errors.values()), median(errors.values())
+        failed += within < len(errors) / 2
+        print(
+            f"{network}: {within} of {len(errors)} steps are within {MOST_ERROR:.0%} of what is described, "
+            f"{middle:.0%} in the median (target <= {MOST_ERROR:.0%} in the median)"
+        )
+    return int(failed > 0)
+
+
+def kinds(made: CellWithoutData) -> dict[str, float]:
+    """Milliseconds of a worker's step, by kind. Each worker has a share of the servers' work."""
+    schedule = made.schedule(CLUSTER.nodes)
+    found: dict[str, float] = defaultdict(float)
+    steps = [step for role in schedule.role_of for step in schedule.steps[role]]
+    for operation in (operation for step in steps for operation in step):
+        match operation:
+            case Compute(kind=kind, seconds=seconds):
+                found[kind] += 1e3 * seconds / len(steps)
+            case Post(server_seconds=seconds, members=members):
+                found[SERVER] += 1e3 * seconds / len(members) / len(steps)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(record.run(main))
