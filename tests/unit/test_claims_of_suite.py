@@ -156,7 +156,7 @@ def test_what_may_be_said():
     assert held["says"] == "digits, cnn, 8 workers on 2 nodes: `thin` pushes 50.00 % less than `ssgd`."
     contradicted = row_of(claim(), run("ssgd", 0), run("thin", 0, 150))
     assert (
-        'the claim "It sends less." is contradicted by `thin` against `ssgd`: -50.00 %'
+        '"It sends less." is contradicted. The estimate of `thin` against `ssgd` is -50.00 %'
         in contradicted["says"]
     )
     (unknown,) = rows_without_runs("s", suite(claim()))

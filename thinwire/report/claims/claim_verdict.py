@@ -186,7 +186,7 @@ def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, object
 _DECIDED = {
     Verdict.CONTRADICTED: "contradicted",
     Verdict.NO_EFFECT: "neither held nor contradicted",
-    Verdict.DEPENDS: "held or contradicted, which depends on the reconstruction,",
+    Verdict.DEPENDS: "held or contradicted, which depends on the reconstruction",
 }
 
 
@@ -208,8 +208,8 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
     else:
         verdict = _DECIDED.get(outcome.verdict, "not decided")
         said = _sentence(
-            f'the claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
-            f"{estimate(outcome, claim.unit)}; {outcome.reason}"
+            f'"{claim.claim}" is {verdict}. The estimate of `{named["method"]}` against `{named["against"]}` '
+            f"is {estimate(outcome, claim.unit)}; {outcome.reason}"
         )
     own = f" `{claim.method}` is reconstructed." if reconstructed else ""
     own += " The claim was set when these runs were known." if claim.post_hoc else ""
