@@ -23,14 +23,13 @@ from thinwire.simulation.without_data import CellWithoutData
 from thinwire.trace.recorder import DECODE, ENCODE, METHOD, OPTIMIZER, SERVER
 
 ACCELERATOR = "h100_bf16"
-# Where the host is the limit, times are also those of a host.
-DEVICE_IS_THE_LIMIT = "gpt_124m"
-MOST_RATIO = 1.25
+# The device is the limit of the GPT, and the host that of the others: their times are also those of a host.
+MOST_RATIO = {"resnet18": 2.0, "resnet50": 2.0, "gpt_124m": 1.25}
 BESIDE_PASSES = (METHOD, ENCODE, DECODE, OPTIMIZER, SERVER)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print both, and whether they are close where the device is the limit."""
+    """Print both, and whether they are close enough."""
     torch.set_num_threads(1)
     newest = max(record.FOLDER.glob("*/gpu_methods.txt")).read_text()
     lines = [json.loads(line) for line in newest.splitlines() if line.startswith("{")]
@@ -49,12 +48,11 @@ def main(arguments: argparse.Namespace) -> int:
             step = f"{own['step']:8.1f}{whole:11.1f}{ratios[method]:7.2f}"
             print(f"{network:10}{method:22}{step}{beside[0]:22.1f}{beside[1]:11.1f}", flush=True)
         middle = median(ratios.values())
-        has_target = network == DEVICE_IS_THE_LIMIT
-        failed |= has_target and not 1 / MOST_RATIO <= middle <= MOST_RATIO
-        target = f" (target 1 / {MOST_RATIO} to {MOST_RATIO})" if has_target else ""
+        failed |= max(middle, 1 / middle) > MOST_RATIO[network]
         print(
             f"{network}: the H200's steps take {min(ratios.values()):.2f} to {max(ratios.values()):.2f} "
-            f"times as long as described, {ratios['ssgd']:.2f} for ssgd, {middle:.2f} in the median{target}"
+            f"times as long as described, {ratios['ssgd']:.2f} for ssgd, {middle:.2f} in the median "
+            f"(target <= {MOST_RATIO[network]} or 1 / {MOST_RATIO[network]})"
         )
     return int(failed)
 
