@@ -75,7 +75,7 @@ def run(tmp_path_factory):
 @pytest.mark.slow
 def test_all_parts_hold_on_a_bare_machine_and_the_record_goes_where_it_is_wanted(run):
     folder, lines, parts = run
-    assert lines[-1] == "14 of 14 parts held"
+    assert lines[-1] == "15 of 15 parts held"
     assert [name for name, line in parts.items() if "not_here" in line] == ["memory_of_workers"]
     (recorded,) = folder.glob("*/gpu.txt")
     words = recorded.read_text()
@@ -110,6 +110,11 @@ def test_what_each_part_reports(run):
     assert "can't allocate memory" in figures["full_memory"]["sentence"]
     assert figures["ranks_on_one_device"]["nccl"].startswith("refused: ")
     assert figures["replicas"]["series"]["of_series"] == 1
+    steps = figures["steps_of_methods"]["resnet18"]
+    assert steps["ps_sgd"]["calls"] == 62, "one for each tensor"
+    for name, each in steps.items():
+        beside = sum(seconds for kind, seconds in each.items() if kind not in ("step", "calls"))
+        assert each["forward"] < beside, name
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -17,7 +18,12 @@ from torch.utils._pytree import tree_leaves
 from benchmarks import all_reduce
 from tests import processes, small
 from thinwire.codecs import select
+from thinwire.config.accelerators import load_accelerator
+from thinwire.config.clusters import load_cluster
+from thinwire.config.expand import cells
+from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
+from thinwire.simulation.without_data import CellWithoutData
 
 VIEWS = (
     "view",
@@ -105,6 +111,21 @@ def test_of_all_reduce_the_first_rank_prints_a_line_for_each_size():
         # On two ranks, a ring sends as many bytes as there are. Both numbers have three decimals.
         size, milliseconds, rate = (float(number.replace(",", "")) for number in line.groups())
         assert abs(rate - size / milliseconds / 1e6) < 0.0006 + 0.0006 * rate / milliseconds
+
+
+def test_described_steps_have_each_kind_once_and_a_share_of_the_servers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("method_steps")
+    first = next(cell for cell in cells("times/cifar10") if cell.method.label == "ps_sgd")
+    small_one = replace(first, model=Module("cnn", "cnn", {"width": 4}))
+    made = CellWithoutData(small_one, benchmark.CLUSTER.workers_per_node, "h100_bf16")
+    kinds = benchmark.kinds(made)
+    simulated = made.on(load_cluster("infiniband_800g_4gpus"), benchmark.CLUSTER.nodes)
+    computed = sum(seconds for kind, seconds in kinds.items() if kind != "server")
+    assert computed == pytest.approx(1e3 * simulated.compute_seconds)
+    # Each of the six tensors has a server, which runs two operations for the push of each of four workers.
+    operation = load_accelerator("h100_bf16").operation_seconds
+    assert kinds["server"] == pytest.approx(1e3 * 6 * 8 * operation / 4)
 
 
 def part_apart(name: str) -> tuple[dict[str, Any], list[str]]:
