@@ -1,4 +1,4 @@
-"""What must hold on a GPU, and how fast thinwire is there, in about ten minutes.
+"""What must hold on a GPU, and how fast thinwire is there, in about a quarter of an hour.
 
     python benchmarks/gpu.py [--device cpu] [--parts NAME...] [--record [--out FOLDER]]
 
@@ -86,8 +86,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", choices=("small", "full"), help="small: all parts end within seconds; default on a CPU"
     )
-    parser.add_argument("--limit", type=float, default=150.0, help="seconds of one part; default: 150")
-    parser.add_argument("--within", type=float, default=560.0, help="seconds of all parts; default: 560")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds of one part; default: 300")
+    parser.add_argument("--within", type=float, default=900.0, help="seconds of all parts; default: 900")
 
 
 def main(arguments: argparse.Namespace) -> int:
