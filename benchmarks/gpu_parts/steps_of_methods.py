@@ -1,7 +1,7 @@
 """Seconds of a whole step of each method, with the networks and settings of the suites of simulated times.
 
 Four workers on two nodes share the device and a process, so their calls cost next to nothing, and a fourth
-of their step is what one of them computes. benchmarks/accelerators.py sets it against the described device.
+of their step is what one of them computes. benchmarks/method_steps.py sets it against the described device.
 """
 
 import gc

@@ -65,7 +65,7 @@ class Schedules:
         pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
         # Otherwise the keys are multiples of the number of workers, so that one of them has all servers.
         self._by_key = all(one.key == two.key for one, two in pairs)
-        # By what share of its time on two nodes a server takes longer for each further member, by its key.
+        # Of each server, by its key on two nodes.
         self._growth = {(one.channel, one.key): _growth(one, two) for one, two in pairs if one.server_seconds}
         many = [[len(_posts(step)) for step in made] for made in (own, other)]
         self._scales = many[0] == many[1] and all(self._same(one, two) for one, two in pairs)
@@ -131,6 +131,7 @@ class Schedules:
 
 
 def _growth(few: Post, more: Post) -> float:
+    """By what share of the server's time on two nodes each member adds to it that there is only on three."""
     members = len(more.members) - len(few.members)
     return (more.server_seconds / few.server_seconds - 1) / members if members else 0.0
 
