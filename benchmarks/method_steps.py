@@ -3,15 +3,17 @@
     python benchmarks/method_steps.py [--record]
 
 The H200's are in the newest record of `benchmarks/gpu.py --parts steps_of_methods`, whose four workers share
-the device. For each network and method it prints the milliseconds of a worker's step, and those of what the
-method, its codecs, its servers and the optimizer do. An H200 computes like an H100, with a faster memory. Its
-whole steps were measured as in training; for the rest, it waited at the end of each activity.
+the device. For each network and method it prints the milliseconds of a worker's step. The last two columns
+have what the method, its codecs, its servers and the optimizer do. An H200 computes like an H100, with a
+faster memory. Its whole steps were measured as in training; for the rest, it waited at the end of each
+activity.
 """
 
 import argparse
 import json
 import sys
 from collections import defaultdict
+from itertools import chain
 from statistics import median
 
 import record
@@ -59,13 +61,12 @@ def kinds(made: CellWithoutData) -> dict[str, float]:
     schedule = made.schedule(CLUSTER.nodes)
     found: dict[str, float] = defaultdict(float)
     steps = [step for role in schedule.role_of for step in schedule.steps[role]]
-    for operation in (operation for step in steps for operation in step):
-        match operation:
-            case Compute(kind=kind, seconds=seconds):
-                found[kind] += 1e3 * seconds / len(steps)
-            case Post(server_seconds=seconds, members=members):
-                found[SERVER] += 1e3 * seconds / len(members) / len(steps)
-    return found
+    for operation in chain.from_iterable(steps):
+        if isinstance(operation, Compute):
+            found[operation.kind] += operation.seconds
+        elif isinstance(operation, Post):
+            found[SERVER] += operation.server_seconds / len(operation.members)
+    return {kind: 1e3 * seconds / len(steps) for kind, seconds in found.items()}
 
 
 if __name__ == "__main__":

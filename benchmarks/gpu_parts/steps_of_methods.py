@@ -1,7 +1,7 @@
 """Seconds of a whole step of each method, with the networks and settings of the suites of simulated times.
 
-Four workers on two nodes share the device and a process, so their calls cost next to nothing, and a fourth
-of their step is what one of them computes. benchmarks/method_steps.py sets it against the described device.
+Four workers on two nodes share the device and a process, so their calls cost next to nothing. A fourth of
+their step is what one of them computes. benchmarks/method_steps.py sets it against the described device.
 """
 
 import gc
@@ -98,24 +98,27 @@ def _milliseconds(place: Place, cell: Cell, round_: Round, network: Network) -> 
     rounds = 1 if place.small else max(2, _TIMED_STEPS // steps)
     whole = median(place.seconds(one_round) for _ in range(rounds)) / steps / cell.workers
 
+    # After the timed rounds, because recorders make steps longer.
+    return {"step": 1e3 * whole} | _kinds(place, run, max(2, steps))
+
+
+def _kinds(place: Place, run: Trainer, steps: int) -> dict[str, float]:
+    """Milliseconds of each kind of activity in so many further steps, and calls, of a worker's step."""
+
     def now() -> int:
         place.wait()
         return perf_counter_ns()
 
-    recorders = record_spans(run, now)
-    before = run.step
-    one_round()
-    if steps == 1:
-        one_round()
-    kinds: dict[str, float] = defaultdict(float)
+    recorders, before = record_spans(run, now), run.step
+    run.train(until=before + steps)
+    found: dict[str, float] = defaultdict(float)
     for recorder in recorders:
+        found["calls"] += len(recorder.calls)
         for span in recorder.spans:
             # While a worker waits or is between two steps, the others use the device.
             if span.step >= before and span.activity.kind not in (HARNESS, WAIT):
-                kinds[span.activity.kind] += 1e-6 * (span.end_ns - span.begin_ns)
-        kinds["calls"] += len(recorder.calls)
-    worker_steps = (run.step - before) * len(recorders)
-    return {"step": 1e3 * whole} | {kind: total / worker_steps for kind, total in kinds.items()}
+                found[span.activity.kind] += 1e-6 * (span.end_ns - span.begin_ns)
+    return {kind: total / (steps * len(recorders)) for kind, total in found.items()}
 
 
 def _task(place: Place, cell: Cell, network: Network) -> Task:

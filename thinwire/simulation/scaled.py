@@ -114,6 +114,7 @@ class Schedules:
         if not isinstance(operation, Post) or operation.verb != "push_pull":
             return operation
         size = sizes[operation.channel]
+        # A call that has no work for its server, such as a pull alone, has none on more nodes.
         growth = self._growth.get((operation.channel, operation.key), 0.0)
         seconds = operation.server_seconds * (1 + growth * (size - len(operation.members)))
         partner = hosting_rank(_key(operation), size) if self._by_key else operation.partner
