@@ -33,7 +33,7 @@ METHODS = (
     *("ps_sgd", "multi_step_delay", "hsgd", "daso"),  # by the event loop
 )
 WORKERS = (64, 256, 1024, 4096, 16384)
-PER_NODE, CLUSTER, ACCELERATOR = 8, "infiniband_100g_8gpus", "a100_bf16"
+PER_NODE, CLUSTER, ACCELERATOR = 8, "infiniband_1600g_8gpus", "a100_bf16"
 MOST_SECONDS, MOST_MEGABYTES = 1.0, 2000.0
 
 

@@ -123,7 +123,7 @@ def time_without_data(results: Path) -> pd.DataFrame:
         dataset="cifar10",
         model="resnet18",
         kind="simulated",
-        cluster="infiniband_100g_8gpus",
+        cluster="infiniband_1600g_8gpus",
         accelerator="a100_bf16",
     )
     made = with_speed_up(made, ["ssgd", "ssgd_bf16"], PLACE)

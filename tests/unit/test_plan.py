@@ -47,7 +47,7 @@ def test_the_fastest_comes_first_and_a_method_that_cannot_run_is_left_out(questi
     assert "fixed_skips and fixed_wait belong together" in left[0].reason
     bytes_of = {one.method.module.label: one.between_nodes_bytes for one in found}
     assert bytes_of["ssgd"] == 2 * bytes_of["ssgd_bf16"]
-    # In a hierarchy of rings, the 4 workers of each of the 2 nodes share a ring's bytes.
+    # In a hierarchy, the 4 workers of each of the 2 nodes share a ring's bytes.
     weights = plan.weights(question.cell)
     assert bytes_of["ssgd"] == pytest.approx(2 * 1 / 2 * 4 * weights / 4, rel=0.01)
     with pytest.raises(UserError, match="fixed_skips"):

@@ -18,7 +18,7 @@ from thinwire.simulation.suite_times import PLACE, Mirrored, fastest, rows_of
 SUITE = "times/cifar10"
 SETTINGS = WithoutData(
     accelerators=["a100_bf16"],
-    cluster="infiniband_100g_8gpus",
+    cluster="infiniband_1600g_8gpus",
     workers=[2, 4, 8],
     workers_per_node=[2],
     links=[Link(rate_gbit_per_second=rate, latency_seconds=1e-5) for rate in (1, 100)],

@@ -69,7 +69,7 @@ class Algorithms(Strict):
     """How the workers carry out a call together."""
 
     all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
-        default="ring", description="hierarchical: inside each node, then between the nodes, then back"
+        default="ring", description="hierarchical: a ring inside each node, and trees between them"
     )
 
 

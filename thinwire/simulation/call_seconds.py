@@ -191,16 +191,17 @@ class Loads:
 
         - ring: 2 (n-1) steps. Each member sends 2 (n-1)/n of the bytes to the next one.
         - tree: recursive halving and doubling. It has as many bytes in 2 log2(n) steps.
-        - hierarchical: a ring on each node, in its memory. Between the nodes, each place on a node has a ring
-          of its own, with its part of the bytes.
+        - hierarchical: a ring on each node, in its memory. Between the nodes, each place on a node has a tree
+          of its own, with its part of the bytes. NCCL's double binary trees, too, send about as many bytes as
+          a ring in a number of steps that grows with the logarithm of the nodes.
         """
         count, nodes = len(ranks), len(np.unique(self._node_of[ranks]))
         algorithm = self._described.algorithms.all_reduce
-        if algorithm == "hierarchical" and 1 < nodes < count:
+        if algorithm == "hierarchical" and nodes > 1:
             per_node = count // nodes
             between = self._of_workers(ranks, 2 * (nodes - 1) / nodes * size / per_node)
             inside = self._of_workers(ranks, 2 * (per_node - 1) / per_node * size)
-            return Transfer(between, inside, between, 2 * (nodes - 1))
+            return Transfer(between, inside, between, 2 * ceil(log2(nodes)))
         hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
         return self._one_way(ranks, np.roll(ranks, -1), 2 * (count - 1) / count * size, hops)
 
