@@ -77,8 +77,12 @@ class Method(thinwire.Method):
     config: Config
 
     def skip(self) -> str | None:
-        hidden = any(param.hidden for param in self.run.params)
-        return None if hidden else "the model has no hidden matrix, and Dion steps nothing else"
+        hidden = [param.hidden for param in self.run.params]
+        if not any(hidden):
+            return "the model has no hidden matrix, and Dion steps nothing else"
+        if all(hidden) and self.config.orthonormal:
+            return "the model has hidden matrices alone, so the recipe's optimizer has nothing to step"
+        return None
 
     def optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
         hidden = {param.tensor for param in self.run.params if param.hidden and self.config.orthonormal}

@@ -79,6 +79,7 @@ class Method(thinwire.Method):
         difference = list(torch._foreach_sub(momentum, known))
         chosen = sparse.choose(difference, config.density, exact, run.generator)
         taken = sparse.take(difference, chosen, config.indices)
+        change = sparse.mean([taken], known, config.indices)
         answer = run.world.gather(taken, ragged=sparse.varies("exact", config.indices))
-        torch._foreach_add_(known, sparse.mean([taken], known, config.indices))
+        torch._foreach_add_(known, change)
         torch._foreach_add_(mean, sparse.mean(answer.wait(), mean, config.indices))

@@ -106,7 +106,8 @@ class Model(thinwire.Model):
 
     def forward(self, characters: Tensor) -> Tensor:
         """Map numbers of characters, int64 [N, L], to the logits of those that follow [N, L, vocabulary]."""
-        x = self.tokens(characters) + self.positions.weight[: characters.shape[1]]
+        places = torch.arange(characters.shape[1], device=characters.device)
+        x = self.tokens(characters) + self.positions(places)
         for block in self.blocks:
             x = block(x)
         return functional.linear(self.norm(x), self.tokens.weight)

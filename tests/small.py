@@ -34,6 +34,8 @@ from thinwire.transport.interface import Transport
 class Plain(nn.Module):
     """Convolutions in three stages and a linear layer, without batch norm."""
 
+    task = "classification"
+
     def __init__(self, dropout: float = 0.2) -> None:
         super().__init__()
         self.first = nn.Conv2d(1, 4, 3, padding=1)
@@ -52,6 +54,8 @@ class Plain(nn.Module):
 
 class Net(nn.Module):
     """A few parameters of every kind: convolution, batch norm, dropout, linear."""
+
+    task = "classification"
 
     def __init__(self, dropout: float = 0.2) -> None:
         super().__init__()

@@ -27,6 +27,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import thinwire
+from thinwire.base.learning import CLASSIFICATION
 
 from .forecaster import HISTORY, KINDS, Forecaster, forecast
 from .forecaster_training import train_forecasters
@@ -53,10 +54,13 @@ class Method(thinwire.Method):
 
     @classmethod
     def prepare(cls, config: Options, job: thinwire.Job, folder: Path) -> None:
-        if config.forecast:
+        # The small architectures are those of images.
+        if config.forecast and job.task.data.task is CLASSIFICATION:
             train_forecasters(config, job, record_weights(cls, config, job), folder)
 
     def skip(self) -> str | None:
+        if self.config.forecast and self.run.model.task != CLASSIFICATION.name:
+            return "its forecasters learn from networks that classify images"
         steps = HISTORY * self.period()
         if self.config.forecast and steps > self.run.total_steps:
             return f"its first forecast would come after {steps} steps of a run of {self.run.total_steps}"

@@ -88,6 +88,14 @@ def head_alone():
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
 
+def hidden_alone():
+    """A model of which the head, the only matrix that is not hidden, is frozen."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8, bias=False), nn.Linear(8, 10, bias=False))
+    model[2].requires_grad_(False)
+    return model
+
+
+TEXT = {"data": small.texts(), "build_model": small.gpt}
 LARS, ADAMW, MUON = ({"optimizer": {"name": name, "lr": 0.1}} for name in ("lars", "adamw", "muon"))
 LONGER = {"epochs": 5, "schedule": {"name": "constant"}}
 AROUND = {"warmup_epochs": 1, "cooldown_epochs": 1}
@@ -104,6 +112,8 @@ SKIPPED = [
     ("diloco", {"fragments": 4}, (2, 1), {}, "it has 4 fragments for a model of 3 layers"),
     ("diloco", {"fragments": 2}, (2, 1), {}, None),
     ("dion", {}, (2, 1), {"build_model": head_alone}, "the model has no hidden matrix"),
+    ("dion", {}, (2, 1), {"build_model": hidden_alone}, "the model has hidden matrices alone"),
+    ("dion", {"orthonormal": False}, (2, 1), {"build_model": hidden_alone}, None),
     ("dion", {}, (2, 1), LARS, "the recipe's optimizer is lars"),
     ("dion", {}, (2, 1), MUON, None),
     ("gossip", {"period": 16}, (2, 1), {}, "its period of 16 steps is longer than the run of 15"),
@@ -130,6 +140,7 @@ SKIPPED = [
     ("wnn", {}, (2, 1), {}, "its first forecast would come after 25 steps of a run of 15"),
     ("wnn", {}, (2, 1), LONGER, None),
     ("wnn", {"forecast": False}, (2, 1), {}, None),
+    ("wnn", {"interval_epochs": 0.2}, (2, 1), TEXT, "learn from networks that classify images"),
 ]
 
 

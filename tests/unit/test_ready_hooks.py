@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+from tests import small
 from thinwire.api.method import Method
 from thinwire.api.parameters import parameters
+from thinwire.base.errors import UserError
 from thinwire.train.passes import ReadyHooks
 
 
@@ -47,7 +49,7 @@ class Recorder(Method):
 def one_step(model, announcer):
     model.zero_grad()
     with announcer.during_passes():
-        loss = model(torch.ones(2))
+        loss = model(torch.ones(3, 2))
         announcer.end_forward()
         loss.backward()
 
@@ -117,6 +119,43 @@ def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_ru
     model.layers[0].requires_grad_(False)
     recorder, _ = recorded(model)
     assert recorder.announced == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
+
+
+class Positions(nn.Module):
+    """Uses a weight of one layer without calling the layer, and those of attention through torch's own."""
+
+    def __init__(self, calls: bool) -> None:
+        super().__init__()
+        self.calls = calls
+        self.attention = nn.MultiheadAttention(2, 1)
+        self.places = nn.Embedding(3, 2)
+        self.layers = nn.ModuleList()
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        places = self.places(torch.arange(3)) if self.calls else self.places.weight
+        return self.attention(numbers + places, numbers, places)[0].sum()
+
+
+def test_a_layer_whose_weight_is_used_without_calling_it_is_refused():
+    """Its method would set the weight after it was used."""
+    recorded(Positions(calls=True))
+    with pytest.raises(UserError, match=r"^the model uses its parameter places\.weight without a call of"):
+        recorded(Positions(calls=False))
+
+
+def test_gpt_calls_all_its_layers():
+    model = small.gpt()
+    announcer = ReadyHooks(model, parameters(model), Listener(None, None))
+    with announcer.during_passes():
+        logits = model(small.texts().train_inputs[:2].long())
+        announcer.end_forward()
+        logits.sum().backward()
+    assert all(param.grad is not None for param in model.parameters())
+
+
+class Listener(Method):
+    def forward_ready(self, param):
+        pass
 
 
 def test_evaluation_announces_nothing():

@@ -45,6 +45,28 @@ def first_passes(run, worker):
     worker.compute_gradients(images, labels)
 
 
+class WithSpare(small.Plain):
+    """Has a weight that the loss does not depend on."""
+
+    def __init__(self) -> None:
+        super().__init__(dropout=0.0)
+        self.spare = torch.nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("local_sgd", {"period": 1}), ("gossip", {"graph": "complete"})]
+)
+def test_a_weight_without_a_gradient_decays_alike_whether_a_method_looks_at_gradients_or_not(method, options):
+    task = small.task(2, build_model=WithSpare, optimizer={"lr": 0.1, "weight_decay": 0.1})
+    spare = []
+    for run in (small.trainer(task, "ssgd"), small.trainer(task, method, **options)):
+        before = run.workers[0].model.spare.weight.clone()
+        run.train(until=2)
+        spare.append(run.workers[0].model.spare.weight)
+        assert spare[-1].abs().sum() < before.abs().sum()
+    assert torch.equal(*spare)
+
+
 class WantsTheLast(thinwire.Method):
     """Uses the gradients of the linear layer only, and says so."""
 

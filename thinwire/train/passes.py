@@ -15,7 +15,8 @@ Autograd gives each gradient the order of its weight. So methods and codecs see 
 `ReadyHooks` calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run. The
 contract promises an order: parameters from the input side, gradients from the output side. The layers of a
 model may run in another order. A gradient that comes early is held back until those before it are there. A
-parameter is announced together with all parameters before it.
+parameter is announced together with all parameters before it, when the layer that has it is called. So a
+layer whose weight is used without a call of the layer would be announced too late, and is refused.
 
 `place_gradients` moves gradients into memory that the workers of a node share, so that their mean needs no
 copy. Autograd cannot compute a gradient at a place that is given: it would add it to zeros there, and -0.0
@@ -31,6 +32,7 @@ from torch import Tensor, nn
 
 from thinwire.api.method import Method
 from thinwire.api.parameters import Param
+from thinwire.base.errors import UserError
 from thinwire.optim.recipe import Recipe
 from thinwire.train.evaluation import loss_of
 
@@ -86,14 +88,18 @@ class ReadyHooks:
         self._active = False
         self.holds_gradients = False  # until the end of the passes, because they are not final before
         self._announced = 0  # parameters announced in this forward pass, from the input side
+        self._not_called: set[int] = set()  # indices of parameters none of whose layers was called yet
         self._ready: set[int] = set()  # indices of the gradients that need not be waited for
         self._next_gradient = -1  # index of the gradient to announce next
         if type(method).forward_ready is not Method.forward_ready:
+            self._not_called = set(range(len(params)))
             for module in model.modules():
-                own = {id(parameter) for parameter in module.parameters(recurse=False)}
-                indices = [param.index for param in params if id(param.tensor) in own]
+                # Attention uses the weight of its last layer without a call of that layer.
+                whole = isinstance(module, nn.MultiheadAttention)
+                own = {id(parameter) for parameter in module.parameters(recurse=whole)}
+                indices = {param.index for param in params if id(param.tensor) in own}
                 if indices:
-                    module.register_forward_pre_hook(self._forward_hook(max(indices)))
+                    module.register_forward_pre_hook(self._forward_hook(indices))
         if type(method).grad_ready is not Method.grad_ready:
             for param in params:
                 param.tensor.register_post_accumulate_grad_hook(self._gradient_hook(param.index))
@@ -105,6 +111,7 @@ class ReadyHooks:
         self._ready, self._next_gradient = set(self.unwanted), len(self._params) - 1
         yield
         self._active = False
+        self._require_called()
         with torch.no_grad():
             self._announce_gradients(set(range(len(self._params))))
 
@@ -112,13 +119,23 @@ class ReadyHooks:
         """Announce the parameters that no layer of the model has used."""
         self._announce_parameters(len(self._params))
 
-    def _forward_hook(self, last: int) -> Callable[..., None]:
+    def _forward_hook(self, own: set[int]) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: object) -> None:
             if self._active:
+                self._not_called -= own
                 with self._interrupted():
-                    self._announce_parameters(last + 1)
+                    self._announce_parameters(max(own) + 1)
 
         return hook
+
+    def _require_called(self) -> None:
+        """Require that each layer was called whose weights have a gradient."""
+        for param in (self._params[index] for index in sorted(self._not_called)):
+            if param.tensor.grad is not None:
+                raise UserError(
+                    f"the model uses its parameter {param.name} without a call of the layer that has it, so "
+                    "a method with forward_ready could not change it in time: call the layer in forward"
+                )
 
     def _gradient_hook(self, index: int) -> Callable[..., None]:
         # Autograd keeps a hook where Python's garbage collector does not see it. If the hook kept the worker,

@@ -247,7 +247,7 @@ class Trainer:
     def _require_settled(self) -> None:
         """Require that all calls are complete, and that each result was waited for or put in flight."""
         self.transport.check_settled()
-        for rank, worker in enumerate(self.workers):
+        for rank, worker in zip(self.transport.ranks, self.workers):
             if left := worker.unclaimed():
                 raise MethodError(
                     f"worker {rank} neither waited for {left[0]} nor put it in flight in step {self.step}"

@@ -88,7 +88,8 @@ class Worker:
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self.plateau = Plateau(recipe.schedule) if recipe.schedule.name == "plateau" else None
-        self._wanted: list[nn.Parameter] | None = None  # whose gradients are computed; None: of all
+        self._wanted: list[nn.Parameter] = []  # whose gradients are computed
+        self._wants_all = True
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
         self._shared_stream = seeds.of_shared_choices(seed)
@@ -109,8 +110,8 @@ class Worker:
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
         wanted = [param for param in self.run.params if self.method.wants_gradient(param)]
-        # None means all of them, without a search for what leads to them.
-        self._wanted = [param.tensor for param in wanted] if len(wanted) < len(self.run.params) else None
+        self._wanted = [param.tensor for param in wanted]
+        self._wants_all = len(wanted) == len(self.run.params)
         if self._ready_hooks is not None:
             self._ready_hooks.unwanted = set(range(len(self.run.params))) - {param.index for param in wanted}
 
@@ -160,10 +161,17 @@ class Worker:
                 self.run.loss = loss.detach() if first == 0 else self.run.loss + loss.detach()
                 if hooks is not None:
                     hooks.end_forward()
-                if self._wanted != []:  # torch refuses a backward pass to nothing
+                if self._wants_all:  # without a search for what leads to them
+                    loss.backward()
+                elif self._wanted:  # torch refuses a backward pass to nothing
                     loss.backward(inputs=self._wanted)
             if recipe.clip_norm is not None:
                 clip(self.run.params, recipe.clip_norm)
+        # Otherwise torch's optimizers would leave out a weight that the loss does not depend on, even its
+        # decay, unless the method happens to look at its gradient.
+        for tensor in self._wanted:
+            if tensor.grad is None:
+                tensor.grad = torch.zeros_like(tensor)
 
     def exchange(self) -> None:
         """Run the method between the backward pass and the next forward pass."""
