@@ -1,5 +1,6 @@
 """Bad input to a command is answered with one sentence that says what is wrong and where, and exit code 2."""
 
+import io
 import sys
 from argparse import Namespace
 from importlib import import_module
@@ -114,6 +115,15 @@ def test_a_schedule_that_cannot_be_made(refused, laid_out, cell, options, words)
 def test_a_command_refuses_its_input_in_its_own_process():
     done = thinwire("cells", "nothing")
     sentence(done.returncode, done.stderr, ("no suite 'nothing'", "demo"))
+
+
+def test_a_sign_that_the_locale_does_not_have_is_written_as_its_number():
+    """And what follows it is not lost."""
+    sink = io.BytesIO()
+    stream = command_line._SafeStream(io.TextIOWrapper(sink, encoding="latin-1"), 99)
+    stream.write("\N{MINUS SIGN}0.37 points")
+    stream.flush()
+    assert sink.getvalue() == rb"\u22120.37 points"
 
 
 def test_list_shows_a_broken_method_and_the_others(tmp_path, monkeypatch, capsys):

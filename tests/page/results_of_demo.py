@@ -14,7 +14,7 @@ from thinwire.report.rows.quantities import CELL
 from thinwire.report.rows.to_target import steps_to_target, to_target
 from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
-from thinwire.simulation.suite_times import with_speed_up
+from thinwire.simulation.simulated_file import with_speed_up
 
 EPOCHS = 3
 RATES = (1.0, 10.0, 100.0)

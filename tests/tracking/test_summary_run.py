@@ -50,6 +50,12 @@ def test_the_table_has_the_means_and_the_verdicts_of_the_suite(results):
     assert "train_seconds" not in shown, "runs in one process have no times"
 
 
+def test_a_label_that_looks_like_a_number_or_like_nothing_stays_text(results):
+    path = results / "tables/demo" / SUMMARY
+    path.write_text(path.read_text().replace(",top_k,", ",0010,").replace(",dgc,", ",NA,"))
+    assert {"0010", "NA"} <= set(summary.shown("demo", results).method)
+
+
 @pytest.mark.slow
 def test_the_server_receives_the_table_and_an_artifact_with_all_tables(results, stub, tmp_path):
     track = ["thinwire", "track", "demo", "--results", "results"]

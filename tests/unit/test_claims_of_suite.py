@@ -10,15 +10,14 @@ from tests import simulated
 from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points, run, runs
 from thinwire import plugins
 from thinwire.base import digests
-from thinwire.base.errors import UserError
 from thinwire.cli import results as command
-from thinwire.config import claims
+from thinwire.config import claims, expand
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load, suite_names
 from thinwire.pipeline import inputs
 from thinwire.plugins import ROOT
 from thinwire.report.claims import table
-from thinwire.report.claims.of_suite import is_reconstructed, rows_of, rows_without_runs
+from thinwire.report.claims.of_suite import is_reconstructed, metric_values, rows_of, rows_without_runs
 
 NO_CURVES = pd.DataFrame()
 
@@ -72,6 +71,12 @@ def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(theirs, ours, ver
     assert row["verdict"] == verdict
     if reason:
         assert row["says"] == f"Not testable here: {reason}."
+
+
+def test_a_run_without_a_score_has_none():
+    """It is no text of which each character takes 0 bits."""
+    values = metric_values("accuracy", runs(run("thin", 0, accuracy=math.nan)), pd.DataFrame(), "ssgd")
+    assert values.isna().all()
 
 
 def test_a_preparation_is_counted_where_the_metric_says_so():
@@ -295,13 +300,12 @@ def test_the_command_writes_the_same_bytes_again(results, capsys):
 
 
 def test_a_suite_that_cannot_be_read_is_left_out_with_a_sentence(results, monkeypatch):
-    def broken(name):
-        if name == "claims/hylo":
-            raise UserError("config/claims/hylo.yaml: seed: it is missing")
-        return load(name)
-
-    monkeypatch.setattr(table.suites, "load", broken)
-    made, left_out = table.table(results)
-    assert left_out == ["left out of claims.csv: config/claims/hylo.yaml: seed: it is missing"]
+    good = load("claims/hylo")
+    wrong = good.model_copy(update={"claim": [good.claim[0].model_copy(update={"method": "hyllo"})]})
+    monkeypatch.setattr(expand, "load", lambda name: wrong if name == "claims/hylo" else load(name))
+    made, (sentence,) = table.table(results)
+    assert sentence.startswith(
+        "left out of claims.csv: config/claims/hylo.yaml: claim.0.method: the suite has no "
+    )
     assert "claims/hylo" not in set(made.suite)
     assert "held" in set(made.verdict)

@@ -93,6 +93,12 @@ def new(own, capsys):
     return new
 
 
+def test_a_suite_keeps_the_names_of_plug_ins(new, own):
+    own("methods/NAME_sgd.py").write_text((folders.ROOT / "methods/local_sgd.py").read_text())
+    new("suite", "mine")
+    assert "NAME_sgd" in suite.load("mine").methods
+
+
 def test_a_plug_in_is_found_under_its_name_and_the_next_command_is_said(new, tmp_path):
     assert new("method", "mine") == [
         f"wrote {tmp_path}/methods/mine.py; next:",

@@ -11,9 +11,11 @@ import pytest
 from snakemake.io import report
 
 from thinwire import plugins
+from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells
+from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
@@ -42,6 +44,13 @@ def test_a_wrong_choice_is_one_sentence_that_says_where_it_is(config, words):
     for in_file, where in ((), "--config "), (config, "config/config.yaml: "):
         with pytest.raises(UserError, match=f"^{re.escape(where + words)}"):
             chosen(config, in_file)
+
+
+def test_an_empty_value_of_the_command_line_stands_for_nothing():
+    """As of `tune=$UNSET`. In a file it is as if the key were not there."""
+    with pytest.raises(UserError, match="^--config tune=: it is empty"):
+        chosen({"suites": "laptop", "tune": None}, {"suites"})
+    assert chosen({"suites": "laptop", "tune": None}, {"suites", "tune"}).suites == ["laptop"]
 
 
 @pytest.mark.parametrize("key", [key for key in Configuration.model_fields if key not in ("tune", "data")])
@@ -190,7 +199,9 @@ def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures()
 
 
 def test_what_is_simulated_without_data_waits_for_its_descriptions():
-    assert all((plugins.ROOT / path).is_file() for path in outputs.hsgd_ratio_sources())
+    sources = outputs.hsgd_ratio_sources()
+    assert all((plugins.ROOT / path).is_file() for path in sources)
+    assert {"methods/hsgd.py", "methods/ps_sgd.py", "models/resnet.py"} <= set(sources)
     assert [path.rpartition(".")[2] for path in outputs.hsgd_ratio()] == ["csv", "pdf", "png"]
 
 
@@ -209,6 +220,36 @@ def test_the_page_follows_the_times_that_were_simulated_without_data(tmp_path, m
     Path("results/times/mine").mkdir(parents=True)
     Path("results/times/mine/large.csv").touch()
     assert outputs.times_without_data() == ["results/times/mine/large.csv"]
+
+
+def test_the_paper_follows_what_it_quotes_whoever_made_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    here = Path("results/tables/regimes.csv")
+    assert str(here) not in outputs.quoted_by_paper()
+    here.parent.mkdir(parents=True)
+    here.touch()
+    assert str(here) in outputs.quoted_by_paper()
+    assert str(plugins.ROOT / "benchmarks/records/validation.csv") in outputs.quoted_by_paper()
+
+
+def test_a_report_is_made_again_when_its_suite_changes_but_not_for_a_claim(monkeypatch):
+    suite = load("claims/mp2_digits")
+    changed = [{}, {"claim": []}, {"title": "Another"}, {"ladder": ["ssgd", "mp2"]}]
+    found = []
+    for change in changed:
+        monkeypatch.setattr(outputs, "load", lambda name, c=change: suite.model_copy(update=c))
+        found.append(outputs.settings_of_report("claims/mp2_digits"))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+def test_a_track_is_scored_again_when_there_is_another_submission(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folders, "every", lambda *_: [tmp_path, plugins.ROOT])
+    Path("submissions/mine").mkdir(parents=True)
+    Path("submissions/mine/submission.yaml").touch()
+    assert "submissions/mine/submission.yaml" in outputs.submitted("tracks/v1")
+    assert outputs.submitted("demo") == []
 
 
 def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there():
@@ -234,6 +275,8 @@ def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(mon
     (demo,) = simulations(Grid(DEMO)).values()
     assert {cell.repetition for cell in demo.cells} == {0}
     assert demo.described[0] == "config/clusters/ethernet_1g.yaml"
+    track = replace(demo, settings=demo.settings.model_copy(update={"accelerator": "a100_fp32"}))
+    assert track.described[-1] == "config/accelerators/a100_fp32.yaml"
     fewer = replace(demo, settings=demo.settings.model_copy(update={"steps": 5}))
     assert len({demo.fingerprint, fewer.fingerprint, replace(demo, cells=demo.cells[1:]).fingerprint}) == 3
     before = demo.fingerprint

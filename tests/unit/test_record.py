@@ -141,6 +141,12 @@ def test_provenance_holds_what_decides_a_result_and_no_secret(monkeypatch):
     assert content["hardware"]["cores"] >= 1
 
 
+def test_what_an_interrupted_uninstall_has_left_is_no_package(monkeypatch, tmp_path):
+    (tmp_path / "gone-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert provenance.packages.__wrapped__() == provenance.packages()
+
+
 def test_provenance_tells_a_changed_checkout_from_a_clean_one(tmp_path, monkeypatch):
     def git(*arguments):
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]

@@ -34,7 +34,10 @@ def everything(folder):
 
 def test_what_is_unpacked_is_what_was_packed(results, tmp_path):
     reference = tmp_path / "reference"
+    left = next(runs_folder(results).rglob("run.json")).with_name(".run.json.4711")
+    left.write_text("by a process that was killed")
     archive.pack(results, "demo", reference)
+    left.unlink()
     other = runs_folder(reference) / "demo/other/run.json"
     other.parent.mkdir(parents=True)
     other.write_text("{}")

@@ -120,6 +120,27 @@ def test_the_gain_at_own_rates_and_the_rate_at_which_the_published_one_ends():
     assert slow.holds_to_gbit_per_second == pytest.approx(2.0)
 
 
+def test_a_gain_without_a_baseline_of_ssgd_or_a_rate_that_was_not_simulated_leaves_places_empty():
+    own = TIMES[~TIMES.method.str.startswith("ssgd")].assign(baseline=math.nan)
+    slow, *_ = regimes(own, [ONE]).itertuples()
+    assert slow.gain == 4.0
+    assert math.isnan(slow.gain_over_best_ssgd)
+    assert {*regimes(TIMES[TIMES.rate_gbit_per_second != 4], [ONE]).rate_gbit_per_second} == {1.0}
+
+
+def test_of_two_latencies_at_a_rate_the_least_counts():
+    far = TIMES.assign(latency_seconds=0.05, step_seconds=TIMES.step_seconds + 1)
+    assert regimes(pd.concat([far, TIMES]), [ONE]).equals(regimes(TIMES, [ONE]))
+
+
+def test_of_baselines_that_a_file_cannot_tell_apart_the_first_of_the_suite_is_named():
+    steps = {"ssgd_5mb": 1.0, "top_k": 0.5, "ssgd_1mb": 1.0 - 1e-12}
+    for labels in (["ssgd_1mb", "ssgd_5mb"], ["ssgd_5mb", "ssgd_1mb"]):
+        made = rows(every=steps).drop(columns=["baseline", "speed_up"])
+        named = simulated_file.with_speed_up(made, labels, ["model", "rate_gbit_per_second"])
+        assert set(named.baseline) == {labels[0]}
+
+
 def test_the_text_has_a_row_for_each_baseline():
     found = regimes(TIMES, [ONE])
     first, second = markdown(found).splitlines()[2:]

@@ -114,6 +114,18 @@ def test_nothing_is_sent_without_slurm_or_an_account_or_beside_jobs_that_are_lef
         resources.require_ready(defaults)
 
 
+def test_a_list_of_jobs_that_cannot_be_had_is_no_empty_one(monkeypatch):
+    def fails(*_, **__):
+        raise subprocess.CalledProcessError(1, "squeue", stderr="Unable to contact slurm controller\n")
+
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/sbatch")
+    monkeypatch.setattr(subprocess, "run", fails)
+    with pytest.raises(
+        UserError, match=r"^squeue does not say whether .*: Unable to contact slurm controller$"
+    ):
+        resources.require_ready({})
+
+
 @pytest.fixture
 def manifest(tmp_path):
     path = tmp_path / "manifest.json"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests import sound
+from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
 from thinwire.config.expand import cells
-from thinwire.config.trials import finalists_path
+from thinwire.config.trials import finalists_path, only_finalists
 from thinwire.config.yaml_file import Module
 from thinwire.pipeline.console import Progress, duration
 from thinwire.records import record
@@ -95,6 +96,9 @@ def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_pa
     publish(tmp_path, trials, "skipped", "no")
     assert len(progress.finished()) == 1
     assert progress.summary() == "1 of 1 runs"
+    file.write_text(json.dumps({"digits/cnn/w4": []}))
+    with pytest.raises(UserError, match=rf"were chosen when its tuning had no {finals.place}"):
+        only_finalists([finals], tmp_path)
     file.write_text(json.dumps({finals.place: [finals.method.label]}))
     assert progress.finished() == []
     assert progress.summary().startswith("1 of 2 runs")
@@ -114,7 +118,10 @@ def test_the_time_left_is_that_of_this_attempt():
     assert resumed._replace(steps_here=0).seconds_left is None
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (5400, "1.5 h")])
+DURATIONS = [(0, "0 s"), (59, "59 s"), (59.7, "1 min"), (90, "2 min"), (3580, "1.0 h"), (5400, "1.5 h")]
+
+
+@pytest.mark.parametrize(("seconds", "text"), DURATIONS)
 def test_durations(seconds, text):
     assert duration(seconds) == text
 

@@ -166,6 +166,10 @@ def test_runs_with_different_rates_do_not_share_a_preparation(files):
     assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "wnn_half": "wnn", "faster": "faster"}
 
 
+def test_four_digits_do_not_leave_the_range():
+    assert Range(0.9, 0.99999, LOG_OF_STEPS).at(0.9999) == 0.99999
+
+
 def test_values_lie_on_the_scale_of_their_range():
     assert Range(0.01, 1.0).at(0.5) == 0.1
     assert Range(1, 100).at(0.49) == 10

@@ -58,7 +58,9 @@ def pack(results: Path, suite: str, reference: Path) -> Path:
     archive = record_archive(reference, suite)
     archive.parent.mkdir(parents=True, exist_ok=True)
     with aside(archive) as scratch, tarfile.open(scratch, "w:xz", preset=9) as tar:
-        for path in sorted(path for folder in folders for path in folder.iterdir()):
+        # A process that was killed may have left another file in a folder.
+        paths = (folder / name for folder in folders for name in FILES)
+        for path in sorted(path for path in paths if path.exists()):
             member = tarfile.TarInfo(path.relative_to(results).as_posix())
             member.size = path.stat().st_size
             with path.open("rb") as file:
@@ -75,9 +77,10 @@ def archived(reference: Path) -> list[str]:
 
 @contextmanager
 def unpacked(reference: Path) -> Iterator[Path]:
-    """Give a temporary folder of results with the records of all archives; `reference` gets nothing.
+    """Give a temporary folder of results with the records of all archives.
 
-    Beside the records it has a link to each file and folder of `reference`, which messages name instead.
+    Beside the records it has a link to each file and folder of `reference`, which messages name instead. So
+    what is written into these folders is written into `reference`.
 
     Raises:
         UserError: there is no archive, or one is damaged, or is no archive of records.

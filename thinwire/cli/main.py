@@ -9,6 +9,7 @@ Exit codes:
 - 128 + N: interrupted by signal N
 """
 
+import io
 import os
 import signal
 import sys
@@ -70,6 +71,9 @@ class _SafeStream:
     """A stream that discards its output as soon as writing fails, for example because its pipe is closed."""
 
     def __init__(self, stream: TextIO, number: int) -> None:
+        if isinstance(stream, io.TextIOWrapper):
+            # A sign that the locale does not have is no reason to lose the output.
+            stream.reconfigure(errors="backslashreplace")
         self._stream, self._number = stream, number
 
     def write(self, text: str) -> int:

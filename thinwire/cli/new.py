@@ -16,7 +16,7 @@ from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
 
 _SUITE = """\
-title: NAME. What it compares, in one line
+title: {title}. What it compares, in one line
 seed: 1 # of all random numbers
 repetitions: 2 # of each cell, with other random numbers, so that a difference has an interval
 datasets:
@@ -40,15 +40,16 @@ def new_main(arguments: Namespace) -> int:
     kind, name, folder = arguments.kind, arguments.name, _folder()
     if kind == "suite":
         path = folder / "config" / f"{require_suite_name(name)}.yaml"
-        taken, text = name in suite.suite_names(), _suite(folder)
+        taken, text = name in suite.suite_names(), _suite(folder, name)
     else:
         path = folder / f"{kind}s" / f"{require_label(name)}.py"
-        taken, text = name in plugins.find(kind), (ROOT / f"{kind}s" / f"_new_{kind}.py").read_text()
+        template = (ROOT / f"{kind}s" / f"_new_{kind}.py").read_text()
+        taken, text = name in plugins.find(kind), template.replace("NAME", name)
     if taken or path.exists():
         raise UserError(f"there is a {kind} {name} already: take another name")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace("NAME", name))
+        path.write_text(text)
     following = {
         "method": [["check", name], ["new", "suite", "SUITE"]],
         "model": [["new", "suite", "SUITE"]],
@@ -72,12 +73,12 @@ def _option(folder: Path) -> list[str]:
     return [] if Path.cwd().is_relative_to(ROOT) or folder == Path.cwd() else ["--plugins", str(folder)]
 
 
-def _suite(folder: Path) -> str:
+def _suite(folder: Path, title: str) -> str:
     """A suite of what is in the folder of one's own."""
     used = {kind: _own(kind, folder) or [usual] for kind, usual in _USUAL.items()}
     used["method"].insert(0, "ssgd")
     entries = {kind: yaml_file.text_of({name: {} for name in names}) for kind, names in used.items()}
-    return _SUITE.format(**{kind: indent(text, "  ") for kind, text in entries.items()})
+    return _SUITE.format(title=title, **{kind: indent(text, "  ") for kind, text in entries.items()})
 
 
 def _own(kind: str, folder: Path) -> list[str]:

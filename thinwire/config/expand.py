@@ -29,15 +29,25 @@ from thinwire.plugins import show
 _OF_A_KEY = re.compile(r"\S+: ")
 
 
+def consistent(name: str) -> Suite:
+    """A suite by its name, all of whose names and labels are there. Plug-ins are found but not imported.
+
+    Raises:
+        UserError: the suite is not valid, or names a plug-in that does not exist.
+    """
+    suite = load(name)
+    _require_none(name, list(problems_of(suite, _modules(suite))))
+    return suite
+
+
 def cells(name: str) -> list[Cell]:
     """All cells of a suite, by its name. Plug-ins are found but not imported.
 
     Raises:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
-    suite = load(name)
+    suite = consistent(name)
     modules = _modules(suite)
-    _require_none(name, list(problems_of(suite, modules)))
     entries = entries_of(suite)
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
     places = [

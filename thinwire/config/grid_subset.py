@@ -131,7 +131,7 @@ def of_words(words: Iterable[str]) -> Subset:
 
 
 def _split(key: str, value: object) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in str("" if value is None else value).split(",")))
+    names = tuple(dict.fromkeys(name.strip() for name in str(value).split(",")))
     if "" in names:
         raise UserError(f"{key}: a name is empty; give KEY=NAME,NAME")
     return names

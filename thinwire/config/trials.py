@@ -94,6 +94,11 @@ def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
                 f"{Stage.named(suite).of}` says what is missing"
             )
         best[suite] = json.loads(path.read_text(encoding="utf-8"))
+        if missing := next((c.place for c in cells if c.suite == suite and c.place not in best[suite]), None):
+            raise UserError(
+                f"{suite}: the best trials were chosen when its tuning had no {missing}; `thinwire tuned "
+                f"{Stage.named(suite).of}` says what is missing"
+            )
     return [c for c in cells if c.suite not in best or c.method.label in best[c.suite][c.place]]
 
 

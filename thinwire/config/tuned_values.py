@@ -73,9 +73,9 @@ def _note(suite: Suite, tuning: Tuning) -> str:
     said = ""
     for size in suite.workers:
         below, above = _neighbours(tuning.workers, size)
-        if below != above:
+        if below.workers != above.workers:
             said += f" {size.label} lies between {below.label} and {above.label}, on a logarithmic scale."
-        elif below != size:
+        elif below.label != size.label:
             said += f" {size.label} has the values of {below.label}, the nearest that was tuned."
     return said
 

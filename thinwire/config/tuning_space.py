@@ -41,7 +41,8 @@ class Range:
         """The value at a share of the range from 0 to 1, with four digits; whole if both ends are."""
         onto, back = self.scale
         low, high = onto(self.low), onto(self.high)
-        value = float(f"{back(low + share * (high - low)):.4g}")
+        # Four digits of a value near an end may lie beyond it.
+        value = min(max(float(f"{back(low + share * (high - low)):.4g}"), self.low), self.high)
         return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else value
 
     def edge(self, value: float) -> str | None:

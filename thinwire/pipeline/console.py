@@ -110,10 +110,10 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Rounded up to whole seconds, minutes or tenths of hours."""
-    if seconds < 60:
+    """Rounded to whole seconds or minutes, or to tenths of hours."""
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 59.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def _outcome(made: record.Record) -> str:

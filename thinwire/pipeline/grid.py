@@ -80,6 +80,8 @@ def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
     def where(key: str) -> str:
         return f"{folders.SNAKEMAKE}:" if key in in_file else "--config"
 
+    if empty := [key for key, value in config.items() if value is None and key not in in_file]:
+        raise UserError(f"--config {empty[0]}=: it is empty; give it a value, or leave it out")
     try:
         given = Configuration.model_validate(config).given
     except ValidationError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.config import accelerators, clusters, tuned, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import task_of_dataset
@@ -18,6 +18,7 @@ from thinwire.config.suite_schema import Simulate
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Chosen, Grid
 from thinwire.plugins import ROOT
+from thinwire.publish.paper import declarations
 from thinwire.publish.paper.declarations import SOURCES
 from thinwire.publish.wandb.replay import NOTE
 from thinwire.report.report_files import (
@@ -75,6 +76,8 @@ class Simulation:
     @property
     def described(self) -> list[str]:
         named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
+        if (device := self.settings.accelerator) is not None:
+            named.append(yaml_file.named(accelerators.ACCELERATORS, device, "accelerator"))
         return [inputs.path_in_rules(path) for path in named]
 
     @property
@@ -136,6 +139,14 @@ def paper_sources() -> list[str]:
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
+def quoted_by_paper() -> list[str]:
+    """The files whose values and figures the paper shows, of those that are there, whoever made them."""
+    declared = declarations.read()
+    every = (*declared.files.values(), *declared.figures.values())
+    files = dict.fromkeys(file.on_disk(Path("results")) for file in every)
+    return [inputs.path_in_rules(path) for path in files if path.exists()]
+
+
 def hsgd_ratio() -> list[str]:
     """The paths of the ratio between the ends of HSGD's ladder, which the paper quotes."""
     return [f"results/tables/{HSGD_RATIO}.csv", *(f"results/figures/{HSGD_RATIO}.{end}" for end in FORMATS)]
@@ -148,7 +159,8 @@ def hsgd_ratio_sources() -> list[str]:
         clusters.CLUSTERS / f"{ladder_ratio.RATIO_CLUSTER}.yaml",
         accelerators.ACCELERATORS / f"{ladder_ratio.RATIO_DEVICE}.yaml",
     )
-    return [inputs.path_in_rules(path) for path in described]
+    plugins_of_ends = inputs.files_of_block(ladder_ratio.cells_of_ends())
+    return [*map(inputs.path_in_rules, described), *plugins_of_ends]
 
 
 def claims() -> list[str]:
@@ -158,6 +170,20 @@ def claims() -> list[str]:
 
 def has_ladder(suite: str) -> bool:
     return bool(load(suite).ladder)
+
+
+def settings_of_report(suite: str) -> str:
+    """Changes when the suite does, except its claims, whose table is made of them."""
+    return digests.of_identity(load(suite).model_dump(mode="json", exclude={"claim"}))
+
+
+def submitted(suite: str) -> list[str]:
+    """The files of submissions, which the scores of a track show beside its own methods."""
+    if load(suite).track is None:
+        return []
+    homes = [home / folders.SUBMISSIONS for home in folders.every()]
+    files = sorted(path for home in homes for path in home.rglob("*") if path.is_file())
+    return [inputs.path_in_rules(path) for path in files]
 
 
 def report(

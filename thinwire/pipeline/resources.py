@@ -258,7 +258,11 @@ def require_ready(defaults: Mapping[str, str]) -> None:
         )
     # The comment of the pipeline's jobs names a rule.
     asked = ["squeue", "--me", "--noheader", "--format=%i %Z %k"]
-    listing = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    try:
+        listing = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip()
+        raise UserError(f"squeue does not say whether an earlier snakemake has left jobs: {said}") from None
     if left := [line.split()[0] for line in listing.splitlines() if f" {Path.cwd()} rule_" in line]:
         raise UserError(
             "an earlier snakemake has left jobs here: let them end, or stop them with scancel "

@@ -41,7 +41,10 @@ def bibtex(suite: str) -> str:
 
 def _entries(plugin: Plugin, references: Mapping[str, Any]) -> Iterator[str]:
     """What a plug-in is from."""
-    text = " ".join((ast.get_docstring(ast.parse(plugin.path.read_bytes())) or "").split())
+    try:
+        text = " ".join((ast.get_docstring(ast.parse(plugin.path.read_bytes())) or "").split())
+    except SyntaxError:
+        text = ""  # its runs have failed
     urls = [f"https://arxiv.org/abs/{number}" for number in _NUMBER.findall(text)]
     named = [
         key

@@ -96,15 +96,18 @@ def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> 
 
 
 def _rows(one: Published, place: Mapping[str, object], own: pd.DataFrame) -> Iterator[Row]:
+    # Of links of one rate, that with the least latency.
+    own = own[own.latency_seconds == own.groupby("rate_gbit_per_second").latency_seconds.transform("min")]
     seconds = own.pivot(index="rate_gbit_per_second", columns="method", values="step_seconds")
     if not one.shares.keys() <= set(seconds):
         return
     ours = (seconds[[*one.shares]] * pd.Series(one.shares)).sum(axis=1, skipna=False)
-    best = own.groupby("rate_gbit_per_second").baseline.first()
+    best = own.groupby("rate_gbit_per_second").baseline.first().fillna("")
     for baseline in (label for label in one.baselines if label in seconds):
         gains = seconds[baseline] / ours
         low, high = faster_between(list(gains.index), list(gains / one.gain)) or (math.nan, math.nan)
-        for rate in one.rates:
+        for rate in (rate for rate in one.rates if rate in gains.index):
+            of_best = seconds[best[rate]][rate] if best[rate] else math.nan
             yield {
                 "publication": one.publication,
                 "says": one.says,
@@ -116,7 +119,7 @@ def _rows(one: Published, place: Mapping[str, object], own: pd.DataFrame) -> Ite
                 "rate_gbit_per_second": rate,
                 "gain": gains[rate],
                 "best_ssgd": best[rate],
-                "gain_over_best_ssgd": seconds[best[rate]][rate] / ours[rate],
+                "gain_over_best_ssgd": of_best / ours[rate],
                 "holds_from_gbit_per_second": low,
                 "holds_to_gbit_per_second": high,
                 "holds": in_words(low, high, gains.index.min(), gains.index.max()),

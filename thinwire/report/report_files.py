@@ -206,6 +206,15 @@ def write_table(table: pd.DataFrame, path: Path, task: LearningTask | None = Non
     write_text(path, csv(table if task is None else table.rename(columns=task.columns)))
 
 
+# Columns whose labels may look like numbers.
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline", "against", "id", "commit")
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """The rows of a table, whose labels are text, also `007` and `NA`."""
+    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
+
+
 def csv(table: pd.DataFrame) -> str:
     """A table as CSV, with nine significant digits."""
     return str(table.to_csv(index=False, float_format=f"%.{DIGITS}g"))

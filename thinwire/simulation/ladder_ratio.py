@@ -37,12 +37,16 @@ def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWit
     """
     from thinwire.simulation.without_data import CellWithoutData
 
+    lowest, highest = (CellWithoutData(cell, workers_per_node, RATIO_DEVICE) for cell in cells_of_ends())
+    return lowest, highest
+
+
+def cells_of_ends() -> list[Cell]:
+    """The cells of the lowest and the highest rung, with the network of the other suite."""
     rungs = load(LADDER).ladder
     network = cells(NETWORK)[0]
     of_rung = {cell.method.label: cell for cell in cells(LADDER) if cell.repetition == 0}
-    ends = (_with_network(of_rung[rung], network) for rung in (rungs[0], rungs[-1]))
-    lowest, highest = (CellWithoutData(cell, workers_per_node, RATIO_DEVICE) for cell in ends)
-    return lowest, highest
+    return [_with_network(of_rung[rung], network) for rung in (rungs[0], rungs[-1])]
 
 
 def ratios(

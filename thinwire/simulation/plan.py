@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import torch
 
 from thinwire import plugins
-from thinwire.base.errors import UserError, message_of
+from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.names import nearest
 from thinwire.config.accelerators import load_accelerator
@@ -23,7 +23,7 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
 from thinwire.simulation.stand_ins import weights
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, reason_of
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,11 @@ def answer(question: Question, method: Planned) -> Answer | LeftOut:
 
         required = highest_rate(waits, 1 - UTILISATION, LEAST_RATE, MOST_RATE)
         mean = made.on(question.cluster(), question.nodes)
-    except UserError as error:
-        return LeftOut(method.module.label, str(error))
+    except ResourceError:
+        raise
+    except Exception as error:
+        # As in runs, what a method or a network cannot do is no reason to leave out the others.
+        return LeftOut(method.module.label, reason_of(error))
     return Answer(
         method,
         mean.seconds,
@@ -240,8 +243,7 @@ def network_of(name: str) -> tuple[Cell, int]:
         return cell, weights(cell)
     except Exception as error:
         # A module may raise anything where it is given other data than it was written for.
-        reason = str(error) if isinstance(error, UserError) else message_of(error)
-        raise UserError(f"{name} cannot be built without data: {reason}") from None
+        raise UserError(f"{name} cannot be built without data: {reason_of(error)}") from None
 
 
 def stand_in(parameters: int) -> tuple[Cell, int]:

@@ -1,4 +1,4 @@
-"""The files of simulated times, with data and without, and the range in which the simulator was validated."""
+"""Simulated times, with data and without: their files, speed-ups, and where the simulator was validated."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,6 +81,23 @@ def read(results: Path, suite: str) -> "pd.DataFrame | None":
     return _read_rows(path, COLUMNS, suggested_command("simulate", suite, results=results))
 
 
+def with_speed_up(rows: "pd.DataFrame", baselines: Sequence[str], place: Sequence[str]) -> "pd.DataFrame":
+    """Add `speed_up` over the fastest of the baselines in the same place, whose label is in `baseline`.
+
+    Rows that are compared with each other have the columns of their place in common.
+    """
+    of_baselines = rows[rows.method.isin(baselines)]
+    # Of baselines that a file cannot tell apart, the one that the suite has first.
+    written = of_baselines.step_seconds.map("{:.9g}".format).astype(float)
+    order = of_baselines.method.map(list(baselines).index)
+    ordered = of_baselines.assign(written=written, order=order).sort_values(["written", "order"])
+    fastest = ordered.drop_duplicates(place)[[*place, "method", "step_seconds"]]
+    fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "baseline_seconds"})
+    both = rows.merge(fastest, on=[*place], how="left")
+    both["speed_up"] = both.baseline_seconds / both.step_seconds
+    return both.drop(columns="baseline_seconds")
+
+
 def path_of_times(results: Path, suite: str) -> Path:
     """Where the times of a suite are that were simulated without data."""
     return results / "times" / f"{suite}.csv"
@@ -117,7 +134,7 @@ def _read_rows(path: Path, columns: Sequence[str], again: str) -> "pd.DataFrame"
 
     try:
         rows = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): run {again} again") from None
     if missing := [name for name in columns if name not in rows]:
         raise UserError(f"{path} has no column {missing[0]}: run {again} again")

@@ -10,6 +10,7 @@ accelerator. Its steps are then simulated with all numbers of workers and all li
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,8 +28,9 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate, WithoutData
 from thinwire.simulation.simulate import Simulated, SimulatedCell, to_common_speed
+from thinwire.simulation.simulated_file import with_speed_up
 from thinwire.simulation.stand_ins import stands_in
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, reason_of
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common; the second is without data.
@@ -122,9 +124,7 @@ def _rows(
                 raise
             except Exception as error:
                 # As in runs, what a method cannot do is no reason to leave out the others.
-                reasons.append(
-                    f"{cell.method.label} on {cluster.name}: left out, because {error or repr(error)}"
-                )
+                reasons.append(f"{cell.method.label} on {cluster.name}: left out, because {reason_of(error)}")
                 log(reasons[-1])
                 continue
             placed.append((mirrored[key], cluster))
@@ -172,19 +172,6 @@ def _place(cell: Cell, workers: int, nodes: int, cluster: ClusterDescription) ->
     }
 
 
-def with_speed_up(rows: pd.DataFrame, baselines: Sequence[str], place: Sequence[str]) -> pd.DataFrame:
-    """Add `speed_up` over the fastest of the baselines in the same place, whose label is in `baseline`.
-
-    Rows that are compared with each other have the columns of their place in common.
-    """
-    of_baselines = rows[rows.method.isin(baselines)].sort_values("step_seconds")
-    fastest = of_baselines.drop_duplicates(place)[[*place, "method", "step_seconds"]]
-    fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "baseline_seconds"})
-    both = rows.merge(fastest, on=[*place], how="left")
-    both["speed_up"] = both.baseline_seconds / both.step_seconds
-    return both.drop(columns="baseline_seconds")
-
-
 @dataclass(frozen=True)
 class Mirrored:
     """What is mirrored together: a method on one accelerator."""
@@ -222,7 +209,13 @@ def simulate_without_data(
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
-            made, reasons = future.result()
+            try:
+                made, reasons = future.result()
+            except BrokenProcessPool:
+                raise ResourceError(
+                    f"the process that simulated {name} was killed, probably because memory ran out: give "
+                    "fewer --jobs, or use a machine with more memory"
+                ) from None
             rows += made
             log(f"{name} ({number} of {len(tasks)})")
             for reason in reasons:
@@ -258,8 +251,11 @@ def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
     for each in settings.workers_per_node:
         try:
             made = CellWithoutData(task.cell, each, task.accelerator, rounds, like=made)
-        except UserError as error:
-            reasons.append(f"nodes of {each}: {error}")
+        except ResourceError:
+            raise
+        except Exception as error:
+            # As in runs, what a method cannot do is no reason to leave out the others.
+            reasons.append(f"nodes of {each}: {reason_of(error)}")
             continue
         for workers in settings.workers:
             if workers % each or workers == each:
@@ -269,8 +265,10 @@ def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
                     _row_without_data(task, made, described.with_link(link), workers // each, workers)
                     for link in settings.links
                 ]
-            except UserError as error:
-                reasons.append(f"{workers:,} workers on nodes of {each}: {error}")
+            except ResourceError:
+                raise
+            except Exception as error:
+                reasons.append(f"{workers:,} workers on nodes of {each}: {reason_of(error)}")
     return rows, reasons
 
 

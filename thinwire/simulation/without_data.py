@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, message_of
 from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
@@ -40,6 +40,11 @@ from thinwire.trace.recorder import DECODE
 
 _FEW_NODES = 2  # on which schedules are known
 EVERY_STEP = Round(steps=1)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a method or a network cannot be simulated: its modules may raise anything without their data."""
+    return str(error) if isinstance(error, UserError) else message_of(error)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ for suite in GRID.suites:
         input:
             rules.collect.output,
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
+            submitted=outputs.submitted(suite),
         output:
             outputs.entries(
                 report,
@@ -53,6 +54,8 @@ for suite in GRID.suites:
         threads: 1
         params:
             suite=suite,
+            # Titles, ladders and tracks are in no record.
+            settings=outputs.settings_of_report(suite),
         shell:
             CALL.logged("report {params.suite:q}")
 
@@ -101,6 +104,7 @@ rule paper:
     input:
         reports=outputs.tables_and_figures(CHOSEN, GRID, SIMULATED),
         simulated=outputs.hsgd_ratio(),
+        quoted=outputs.quoted_by_paper(),
         sources=outputs.paper_sources(),
     output:
         pdf=f"results/{outputs.PAPER}",

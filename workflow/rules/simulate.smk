@@ -45,5 +45,8 @@ rule hsgd_ratio:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    resources:
+        **asked.without_step(CALL),
+        cpus_per_task=1,
     shell:
         CALL.logged("hsgd_ratio")

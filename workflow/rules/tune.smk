@@ -17,22 +17,29 @@ checkpoint finalists:
         )
 
 
-# What a tuning has chosen, from the records of its trials, with its figure.
-rule tune:
-    input:
-        lambda wildcards: finals.records_of_trials(GRID, wildcards.tuned),
-        lambda wildcards: finals.finished(GRID, wildcards.tuned),
-    output:
-        # They are part of the project, and stay as they are if this fails.
-        [update(path) for path in outputs.choices("{tuned}")],
-        outputs.best_so_far("{tuned}"),
-    log:
-        "results/logs/tune/{tuned}.txt",
-    # It takes seconds, so it runs where snakemake itself runs.
-    localrule: True
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: 1
-    shell:
-        # The choices stand on the terminal, too, with what a person should look at.
-        CALL.thinwire("tuned {wildcards.tuned:q} | tee {log:q}")
+# What a tuning has chosen, from the records of its trials, with its figure: a rule for each suite, because the
+# choices are in the folder that has the suite.
+for tuned in CHOSEN.tuned:
+
+    rule:
+        name:
+            f"tune_{flat(tuned)}"
+        input:
+            finals.records_of_trials(GRID, tuned),
+            finals.finished(GRID, tuned),
+        output:
+            # They are part of the project, and stay as they are if this fails.
+            [update(path) for path in outputs.choices(tuned)],
+            outputs.best_so_far(tuned),
+        log:
+            f"results/logs/tune/{tuned}.txt",
+        # It takes seconds, so it runs where snakemake itself runs.
+        localrule: True
+        conda:
+            "../../envs/thinwire.yaml"
+        threads: 1
+        params:
+            suite=tuned,
+        shell:
+            # The choices stand on the terminal, too, with what a person should look at.
+            CALL.thinwire("tuned {params.suite:q} | tee {log:q}")

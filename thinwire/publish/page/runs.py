@@ -17,10 +17,7 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
 from thinwire.report.figures.looks import look
-from thinwire.report.report_files import COLLECTED, require_as_made, table_digits
-
-# Columns whose labels may look like numbers.
-_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "baseline", "against", "id", "commit")
+from thinwire.report.report_files import COLLECTED, read_csv, require_as_made, table_digits
 
 
 def read_table(results: Path, path: Path) -> pd.DataFrame | None:
@@ -33,7 +30,7 @@ def read_table(results: Path, path: Path) -> pd.DataFrame | None:
         return None
     require_as_made(results, path)
     try:
-        return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
+        return read_csv(path)
     except (ValueError, OSError) as error:
         raise UserError(f"{path} cannot be read ({error}): delete it, and make the tables again") from None
 

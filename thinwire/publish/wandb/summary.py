@@ -60,7 +60,7 @@ def shown(suite: str, results: Path) -> pd.DataFrame:
     """
     settings = load(suite)
     names = [task_of(settings).columns.get(name, name) for name in _SHOWN]
-    table = pd.read_csv(results / "tables" / suite / report_files.SUMMARY)
+    table = report_files.read_csv(results / "tables" / suite / report_files.SUMMARY)
     words = table.words.where(table.method != settings.baseline, "baseline")
     return table.assign(words=words).reindex(columns=names).dropna(axis="columns", how="all")
 

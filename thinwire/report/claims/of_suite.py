@@ -58,7 +58,8 @@ def metric_values(metric: Metric, runs: pd.DataFrame, curves: pd.DataFrame, base
     elif metric == "seconds_to_target":
         values = _seconds_to_target(runs, curves, baseline)
     else:
-        values = runs[_SUMS[metric]].assign(**runs[_PREPARATION].fillna(0)).loc[:, _SUMS[metric]].sum(axis=1)
+        parts = runs[_SUMS[metric]].assign(**runs[_PREPARATION].fillna(0)).loc[:, _SUMS[metric]]
+        values = parts.sum(axis=1, skipna=False)
     return values.where(runs.status == "done")
 
 

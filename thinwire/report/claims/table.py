@@ -12,6 +12,7 @@ from thinwire.base.files import write_text
 from thinwire.config import claims
 from thinwire.config import suite as suites
 from thinwire.config.claims import SECONDS
+from thinwire.config.expand import consistent
 from thinwire.config.suite_schema import Suite
 from thinwire.report import report_files
 from thinwire.report.claims import claim_verdict
@@ -53,7 +54,7 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
     collected = collected_suites(results)
     for name in suites.suite_names():
         try:
-            suite = suites.load(name)
+            suite = consistent(name)
         except UserError as error:
             left_out.append(f"left out of {CLAIMS}: {error}")
             continue

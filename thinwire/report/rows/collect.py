@@ -231,6 +231,8 @@ def collected_folders(results: Path) -> set[Path]:
         records = digests.read_json(results / COLLECTED)["records"]
     except digests.Damaged as error:
         raise UserError(f"{error}: start the pipeline again") from None
+    except KeyError:
+        raise UserError(f"{results / COLLECTED} names no records: start the pipeline again") from None
     return {(results / path).parent for path in records}
 
 
