@@ -124,6 +124,5 @@ _MADE: dict[str, Callable[[], pd.DataFrame]] = {
     "length_ends": _ends_of_length,
     "map_at_every_step": lambda: _of_map(times_map.LINES[0][1]),
     "map": lambda: _of_map(times_map.LINES[1][1]),
-    "map_far_at_every_step": lambda: _of_map(times_map.LINES[0][1], "max"),
     "map_far": lambda: _of_map(times_map.LINES[1][1], "max"),
 }
