@@ -102,13 +102,12 @@ def _rows(file: str) -> pd.DataFrame:
 
 
 def _of_map(left_out: Sequence[str], latency: Literal["min", "max"] = "min") -> pd.DataFrame:
-    """The cells of the map, or of one with other latencies, in which a method is faster than every SSGD."""
+    """The cells of the map, or of one with other latencies, with the fastest method of each."""
     times = simulated_file.read_times(committed_tables.FOLDER)
     if times is None:
         raise UserError("the committed results have no times")
     rows = times_map.shown(times, latency)
-    best = fastest(rows[~rows.method.isin(left_out)])
-    return best[best.gain >= (times_map.LEAST_GAIN if latency == "min" else 1)]
+    return fastest(rows[~rows.method.isin(left_out)])
 
 
 def _ends_of_length() -> pd.DataFrame:
