@@ -115,16 +115,12 @@ def _panel(axes: Axes, best: pd.DataFrame, rates: list[float], workers: list[int
             told.append(str(row["method"]))
     axes.set_xlim(0, len(rates))
     axes.set_ylim(0, len(workers))
-    axes.set_xticks([place + 0.5 for place in range(len(rates))], [_short(rate) for rate in rates])
+    axes.set_xticks([place + 0.5 for place in range(len(rates))], [f"{rate:,g}" for rate in rates])
     axes.set_yticks([place + 0.5 for place in range(len(workers))], [f"{number:,}" for number in workers])
     axes.tick_params(labelsize=_POINTS, pad=1)
-    axes.tick_params(axis="x", labelsize=_POINTS - 1)
+    axes.tick_params(axis="x", rotation=45)
     axes.grid(False)
     return told
-
-
-def _short(rate: float) -> str:
-    return f"{rate:g}" if rate < 1000 else f"{rate / 1000:g}k"
 
 
 def _state(row: dict[Hashable, Any]) -> str:
