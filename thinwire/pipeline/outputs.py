@@ -141,6 +141,8 @@ def paper_sources() -> list[str]:
 
 def quoted_by_paper() -> list[str]:
     """The files whose values and figures the paper shows, of those that are there, whoever made them."""
+    if not SOURCES.is_dir():  # nor is there a paper
+        return []
     declared = declarations.read()
     every = (*declared.files.values(), *declared.figures.values())
     files = dict.fromkeys(file.on_disk(Path("results")) for file in every)
