@@ -48,7 +48,7 @@ def test_a_wrong_choice_is_one_sentence_that_says_where_it_is(config, words):
 
 def test_an_empty_value_of_the_command_line_stands_for_nothing():
     """As of `tune=$UNSET`. In a file it is as if the key were not there."""
-    with pytest.raises(UserError, match="^--config tune=: it is empty"):
+    with pytest.raises(UserError, match=r"^--config tune=: it is empty"):
         chosen({"suites": "laptop", "tune": None}, {"suites"})
     assert chosen({"suites": "laptop", "tune": None}, {"suites", "tune"}).suites == ["laptop"]
 
