@@ -77,10 +77,14 @@ class Plugin:
     @property
     def title(self) -> str:
         """The first line of its docstring; this does not run its code."""
-        tree = self._tree()
-        if tree is None:
+        if self._tree() is None:
             return "(cannot be read)"
-        return (ast.get_docstring(tree) or "(no docstring)").splitlines()[0]
+        return (self.docstring or "(no docstring)").splitlines()[0]
+
+    @property
+    def docstring(self) -> str:
+        """Its docstring, empty if there is none or the file cannot be read; this does not run its code."""
+        return ast.get_docstring(self._tree() or ast.Module([], [])) or ""
 
     def defines(self, hook: str) -> bool:
         """Does its class define this hook? This does not run its code."""

@@ -35,9 +35,7 @@ def consistent(name: str) -> Suite:
     Raises:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
-    suite = load(name)
-    _require_none(name, list(problems_of(suite, _modules(suite))))
-    return suite
+    return _consistent(name)[0]
 
 
 def cells(name: str) -> list[Cell]:
@@ -46,8 +44,7 @@ def cells(name: str) -> list[Cell]:
     Raises:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
-    suite = consistent(name)
-    modules = _modules(suite)
+    suite, modules = _consistent(name)
     entries = entries_of(suite)
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
     places = [
@@ -80,6 +77,14 @@ def cells(name: str) -> list[Cell]:
         for dataset, model, size, methods_there in places
         for method, recipe, preparer, preparer_recipe in methods_there
     ]
+
+
+def _consistent(name: str) -> tuple[Suite, dict[str, list[Module]]]:
+    """The suite as `consistent` gives it, and its plug-ins by kind."""
+    suite = load(name)
+    modules = _modules(suite)
+    _require_none(name, list(problems_of(suite, modules)))
+    return suite, modules
 
 
 def _methods_at(

@@ -179,9 +179,9 @@ def settings_of_report(suite: str) -> str:
     return digests.of_identity(load(suite).model_dump(mode="json", exclude={"claim"}))
 
 
-def submitted(suite: str) -> list[str]:
+def submitted(simulation: Simulation | None) -> list[str]:
     """The files of submissions, which the scores of a track show beside its own methods."""
-    if load(suite).track is None:
+    if simulation is None or not simulation.of_track:
         return []
     homes = [home / folders.SUBMISSIONS for home in folders.every()]
     files = sorted(path for home in homes for path in home.rglob("*") if path.is_file())

@@ -88,8 +88,7 @@ class Worker:
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self.plateau = Plateau(recipe.schedule) if recipe.schedule.name == "plateau" else None
-        self._wanted: list[nn.Parameter] = []  # whose gradients are computed
-        self._wants_all = True
+        self._wanted: list[nn.Parameter] = []  # whose gradients are computed; set by `setup`
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
         self._shared_stream = seeds.of_shared_choices(seed)
@@ -111,7 +110,6 @@ class Worker:
         require_separate(self.method.memory, self.run.weights)
         wanted = [param for param in self.run.params if self.method.wants_gradient(param)]
         self._wanted = [param.tensor for param in wanted]
-        self._wants_all = len(wanted) == len(self.run.params)
         if self._ready_hooks is not None:
             self._ready_hooks.unwanted = set(range(len(self.run.params))) - {param.index for param in wanted}
 
@@ -161,7 +159,7 @@ class Worker:
                 self.run.loss = loss.detach() if first == 0 else self.run.loss + loss.detach()
                 if hooks is not None:
                     hooks.end_forward()
-                if self._wants_all:  # without a search for what leads to them
+                if len(self._wanted) == len(self.run.params):  # without a search for what leads to them
                     loss.backward()
                 elif self._wanted:  # torch refuses a backward pass to nothing
                     loss.backward(inputs=self._wanted)

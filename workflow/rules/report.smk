@@ -35,7 +35,7 @@ for suite in GRID.suites:
         input:
             rules.collect.output,
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
-            submitted=outputs.submitted(suite),
+            submitted=outputs.submitted(SIMULATED.get(suite)),
         output:
             outputs.entries(
                 report,
