@@ -218,6 +218,12 @@ def test_a_suite_that_was_not_run_is_named_with_its_command(made):
     assert not list(made.glob("paper/figures/mp2_counted.*"))
 
 
+def test_the_paper_prints_the_options_that_the_suite_sets():
+    options = paper.options_of(paper.STUDY)
+    assert options["dgc"] == "density 0.01, warmup_densities 0.0625"
+    assert options["local_sgd"] == ""
+
+
 def test_bars_of_values_become_a_figure_of_the_paper(copied, monkeypatch):
     declared = declarations.read()
     counted = declarations.Bars(file="demo", axis="saved, %", bars={"total": "demo.dgc.saved"})

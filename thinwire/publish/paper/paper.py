@@ -12,6 +12,8 @@ from matplotlib import pyplot as plt
 from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
+from thinwire.config.entries import entries_of
+from thinwire.config.suite import load
 from thinwire.publish.paper import declarations, values
 from thinwire.publish.paper.declarations import SOURCES, Bars, Declarations
 from thinwire.publish.paper.values import Collected, Value, number_of
@@ -65,6 +67,8 @@ FOLDER = "paper"
 MAIN = "paper.typ"
 # The methods whose claims the paper judges; it prints where each of their parts comes from.
 JUDGED = ("multi_step_delay", "hylo", "mp2", "hsgd", "daso")
+# The suite that its text calls the study.
+STUDY = "laptop"
 _COPIED = ("*.typ", "sections/*.typ", "references.yaml")
 
 
@@ -179,5 +183,18 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             method: [(part.what, part.source, part.where) for part in about_method(method).provenance]
             for method in JUDGED
         },
+        "options": {} if "study" in collected.missing else options_of(STUDY),
         "missing": collected.missing,
     }
+
+
+def options_of(suite: str) -> dict[str, str]:
+    """The options that a suite gives each method, such as `period 4`; the others have their defaults."""
+    return {
+        label: ", ".join(f"{key} {_shown(value)}" for key, value in entry.options.items())
+        for label, entry in entries_of(load(suite)).items()
+    }
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value).lower()
