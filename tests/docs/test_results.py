@@ -123,7 +123,7 @@ def test_a_typed_number_and_an_old_one_are_found():
     text = (ROOT / page).read_text()
     longer = f"{text}It saves 78.9 %, in `w16`, see [3](a4.md)."
     assert prose_numbers.unexplained(page, longer) == ["78.9", "3"]
-    old = re.sub(r"(?<=`local_sgd` loses )\S+", "12.3", text)
+    old = re.sub(r"(?<=`lenet` loses )\S+", "12.3", text)
     assert old != text
     assert prose_numbers.filled(page, old) == text
     with pytest.raises(UserError, match=r"README\.md has .* 0 times"):
