@@ -24,8 +24,8 @@ SETTINGS = {
     # Several grids are there at once.
     "exclusive: true": "exclusive: false",
     "mem_mb: 0": "mem_mb: 1000",
-    "runtime: 360 * attempt": "runtime: 50",
-    "status-checks: 10": "status-checks: 1",
+    "runtime: min(360 * attempt, 1440)": "runtime: 50",
+    "status-checks: 60": "status-checks: 1",
     "latency-wait: 60": "latency-wait: 5",
 }
 

@@ -134,10 +134,22 @@ def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):
     assert printed.splitlines()[-1].startswith("all suites on GPUs: 2 jobs, ")
 
 
-@pytest.mark.parametrize(("minutes", "sentences"), [("360 * attempt", 2), ("600", 1), ("8 * 60", 1)])
-def test_a_job_that_is_longer_than_its_first_attempt_is_told(minutes, sentences):
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [
+        (
+            "360 * attempt",
+            ["2 attempts, the first of 6 hours and the last of 12 hours", "`retries` has to be 1 "],
+        ),
+        ("min(120 * attempt, 180)", ["3 attempts, the first of 2 hours and the last of 3 hours"]),
+        ("600", []),
+        ("2d", []),
+        ("0", []),
+    ],
+)
+def test_a_job_that_is_longer_than_its_first_attempt_is_told(minutes, said):
     lines = overview.about_cost(Cost(16.0, 2, 8.0, 7.7, "suite/a/b/w8/seed0"), "a100", minutes)
-    assert len(lines) == sentences
+    assert len(lines) == 1 + bool(said)
     assert "16 GPU hours of a100" in lines[0]
     assert "a/b/w8/seed0, 7.7 hours" in lines[0]
-    assert all("ends after 6 hours" in line for line in lines[1:])
+    assert all(words in lines[1] for words in said)

@@ -60,12 +60,19 @@ def test_what_a_cell_asks_of_slurm():
     assert resources.more_options(shared, cell) == f"--ntasks-per-node=4 {signal}"
     # Decoding needs little memory, and asks for it only if no user has set it.
     planned = Call(defaults={"mem_mb": "0"})
-    assert resources.memory_to_decode(planned)["mem_mb"](None, attempt=2) == 2 * resources.PROCESS_MEGABYTES
-    assert resources.memory_to_decode(Call(defaults={"mem_mb": "500"})) == {}
+    memory = resources.memory_of_a_process(planned)["mem_mb"]
+    factors = [memory(None, attempt=attempt) / resources.PROCESS_MEGABYTES for attempt in (1, 2, 3, 9)]
+    assert factors == [1, 2, 3, 3]
+    assert resources.memory_of_a_process(Call(defaults={"mem_mb": "500"})) == {}
     assert (resources.gres(Call(), 4), resources.gres(Call(), 0)) == ("gpu:4", "")
     for gpu_type, asked in (("a100", "gpu:a100:4"), ("", "gpu:4")):
         call = Call(defaults={"gpu_type": gpu_type, "runtime": "360"})
         assert resources.gres(call, 4) == asked
+
+
+def test_cores_of_the_login_node_are_none_of_the_jobs():
+    assert Call(machine_cores=64).cores == 64
+    assert Call(machine_cores=64, defaults={"runtime": "360"}).cores is None
 
 
 def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
@@ -149,6 +156,9 @@ def test_data_count_once_a_node_and_processes_and_replicas_as_many_as_are_there(
     in_one_process = PROCESS_MEGABYTES + 63_000 + 8 * replica
     assert megabytes_of_node(replace(CELL, transport="inprocess"), data) == in_one_process
     assert megabytes_of_node(CELL, data, one_process=True) == in_one_process
+    # Only what is estimated grows with the attempt.
+    twice = 2 * (4 * PROCESS_MEGABYTES + 4 * replica) + 63_000
+    assert megabytes_of_node(CELL, data, attempt=2) == twice
     # Emulated nodes are all on one machine.
     assert (
         megabytes_of_node(replace(CELL, transport="emulated"), data)
@@ -162,7 +172,8 @@ def test_a_job_asks_for_its_largest_cell_and_for_more_with_each_attempt(manifest
     first = megabytes_of_node(CELL, data_bytes([manifest]))
     for given in (manifest, [manifest]):
         assert mem_mb(None, SimpleNamespace(data=given), 1) == first
-        assert mem_mb(None, SimpleNamespace(data=given), 3) == 3 * first
+        later = [mem_mb(None, SimpleNamespace(data=given), attempt) for attempt in (2, 3, 9)]
+        assert first < later[0] < later[1] == later[2]
 
 
 def test_before_the_data_are_laid_out_snakemake_is_told_that_the_file_is_missing(tmp_path):
@@ -185,6 +196,7 @@ def test_the_users_own_setting_wins_and_jobs_and_local_runs_ask_for_nothing(call
 def test_what_a_profile_sets_is_read_with_and_without_quotes(setting):
     workflow = SimpleNamespace(
         is_main_process=True,
+        cores=8,
         remote_exec=False,
         output_settings=SimpleNamespace(dryrun=True),
         deployment_settings=SimpleNamespace(deployment_method=frozenset()),

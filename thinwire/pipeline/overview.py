@@ -1,6 +1,5 @@
 """What a dry run says: the records that are there, and what the jobs ask of a cluster and cost."""
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,7 +120,7 @@ def _cost(cells: Sequence[Cell], gpu: str) -> "Cost | None":
 
 
 def about_cost(cost: "Cost", gpu: str, minutes: str) -> list[str]:
-    """A sentence about it, and one more if a job takes longer than its first attempt.
+    """A sentence about it, and one more if a job needs several attempts.
 
     Args:
         cost: of a suite.
@@ -133,14 +132,29 @@ def about_cost(cost: "Cost", gpu: str, minutes: str) -> list[str]:
         f"cost: about {_hours(cost.gpu_hours, 'GPU hour')} of {gpu}, in {all_jobs} of jobs; the longest is "
         f"{cost.longest}, {longest}"
     ]
-    first = re.fullmatch(r"(\d+)(?: *\* *attempt)?", minutes)
-    if first and cost.longest_hours > float(first[1]) / 60:
-        ends = _hours(float(first[1]) / 60, "hour")
+    attempts = _attempts(cost.longest_hours, minutes)
+    if len(attempts) > 1:
+        first, last = _hours(attempts[0], "hour"), _hours(attempts[-1], "hour")
         lines.append(
-            f"runtime: the first attempt of that job ends after {ends}, and the next goes on; with a longer "
-            "runtime it needs fewer attempts"
+            f"runtime: that job needs {len(attempts)} attempts, the first of {first} and the last of {last}, "
+            f"so `retries` has to be {len(attempts) - 1} or more"
         )
     return lines
+
+
+def _attempts(hours: float, minutes: str) -> list[float]:
+    """The hours of the attempts that a job needs; none if `minutes` are not so many, such as `2d`."""
+    attempts: list[float] = []
+    while sum(attempts) < hours:
+        try:
+            # The profile's expression, which Snakemake evaluates in the same way.
+            asked = eval(minutes, {"attempt": len(attempts) + 1})
+        except Exception:
+            return []
+        if not isinstance(asked, int | float) or asked <= 0:
+            return []
+        attempts.append(asked / 60)
+    return attempts
 
 
 def _hours(hours: float, what: str) -> str:

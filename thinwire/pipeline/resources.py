@@ -31,6 +31,7 @@ CORES_TO_DECODE = 16
 # Of a replica, as multiples of its weights: weights, gradients, momentum, three more for what a method
 # remembers, and six for a checkpoint, which is a copy.
 COPIES_OF_WEIGHTS = 12
+_MOST_GROWTH = 3
 
 
 def cores_of_block(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
@@ -156,33 +157,42 @@ def memory(call: Call, cells: Sequence[Cell], one_process: bool = False) -> dict
     def mem_mb(wildcards: object, input: Any, attempt: int) -> int:  # noqa: A002
         given = [input.data] if isinstance(input.data, str) else input.data
         data = data_bytes(given)
-        return attempt * max(megabytes_of_node(cell, data, one_process) for cell in cells)
+        return max(megabytes_of_node(cell, data, one_process, attempt) for cell in cells)
 
     return {"mem_mb": mem_mb}
 
 
-def memory_to_decode(call: Call) -> dict[str, Callable[..., int]]:
-    """The resource `mem_mb` of a job that decodes images, few at a time; empty as that of `memory`."""
-    return {"mem_mb": lambda wildcards, attempt: attempt * PROCESS_MEGABYTES} if _plans_memory(call) else {}
+def memory_of_a_process(call: Call) -> dict[str, Callable[..., int]]:
+    """The resource `mem_mb` of a job without replicas or a data set in memory; empty as that of `memory`."""
+    if not _plans_memory(call):
+        return {}
+    return {"mem_mb": lambda wildcards, attempt: growth(attempt) * PROCESS_MEGABYTES}
 
 
 def _plans_memory(call: Call) -> bool:
     return call.plans and call.defaults.get("mem_mb") == "0"
 
 
-def megabytes_of_node(cell: Cell, data: int, one_process: bool = False) -> int:
+def growth(attempt: int) -> int:
+    """The factor of what is estimated; limited, because jobs also have later attempts for want of time."""
+    return min(attempt, _MOST_GROWTH)
+
+
+def megabytes_of_node(cell: Cell, data: int, one_process: bool = False, attempt: int = 1) -> int:
     """Megabytes for a node of a cell.
 
     Args:
         cell: to train.
         data: bytes of its data set, of which the processes of a node share one copy.
         one_process: whether one process has all workers, however the cell is trained.
+        attempt: from 1; later ones have more for processes and replicas, which are estimates.
     """
     alone = one_process or cell.transport == "inprocess"
     replicas = cell.workers // cell.nodes if cell.transport == "processes" and not alone else cell.workers
     processes = 1 if alone else replicas
     weights = weight_bytes(cell.model, cell.data)
-    return processes * PROCESS_MEGABYTES + math.ceil((data + replicas * COPIES_OF_WEIGHTS * weights) / 1e6)
+    estimated = processes * PROCESS_MEGABYTES * 1e6 + replicas * COPIES_OF_WEIGHTS * weights
+    return math.ceil((data + growth(attempt) * estimated) / 1e6)
 
 
 def data_bytes(manifests: Iterable[str]) -> int:

@@ -59,6 +59,12 @@ class Call:
     starts_task: bool = False  # there, it starts another snakemake for its task of a job array
     engine: str = "python -m thinwire"  # the command with which jobs call the engine
     defaults: Mapping[str, str] = field(default_factory=dict)  # the default resources of the profile
+    machine_cores: int | None = None  # that snakemake may use here
+
+    @property
+    def cores(self) -> int | None:
+        """The cores of the machine that runs the jobs; None if that is a cluster, which limits their time."""
+        return None if "runtime" in self.defaults else self.machine_cores
 
     def thinwire(self, command: str) -> str:
         """A command of the engine, for the `shell` of a rule, in which `{}` stand for parts of the job."""
@@ -82,6 +88,7 @@ def called(workflow: Any) -> Call:
         starts_task=any(word.startswith("--slurm-jobstep-array-execs") for word in sys.argv),
         engine=_engine("python" if deployed else shlex.quote(sys.executable)),
         defaults={name: value.strip("'\" ") for name, value in given},
+        machine_cores=workflow.cores,
     )
 
 

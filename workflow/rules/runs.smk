@@ -22,7 +22,7 @@ for fetches in (True, False):
             "../../envs/thinwire.yaml"
         threads: workflow.cores
         resources:
-            **asked.memory_to_decode(CALL),
+            **asked.memory_of_a_process(CALL),
             **asked.without_step(CALL),
             # No param: that the files lie in another folder now is no reason to lay them out again.
             place=GRID.of_dataset(CHOSEN.place_of),
@@ -59,11 +59,12 @@ for shape in GRID.shapes_of_preparations:
             preparation=snakefile.preparation(shape.dataset),
         conda:
             "../../envs/thinwire.yaml"
-        threads: asked.cores_of_preparation(shape.cells[0], workflow.cores)
+        threads: asked.cores_of_preparation(shape.cells[0], CALL.cores)
         resources:
             **asked.memory(CALL, shape.cells, one_process=True),
             **asked.without_step(CALL),
             step=asked.step_of_one_task(CALL),
+            cpus_per_task=asked.cpus_per_rank(shape.cells[0]),
             # On a cluster: all workers are on one GPU.
             gres=asked.gres(CALL, gpus_of_preparation(shape.cells[0])),
             local_gpus=gpus_of_preparation(shape.cells[0]),
@@ -75,7 +76,7 @@ for shape in GRID.shapes_of_preparations:
             sources=GRID.of_preparation(inputs.digest_of_preparation),
         shell:
             # 1: the preparation failed, and its record says why.
-            "{resources.step} "
+            "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
             + CALL.thinwire(
                 "prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
                 " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
@@ -108,9 +109,7 @@ for shape in GRID.shapes:
         threads:
             GRID.of_block(
                 shape.suite,
-                lambda block: asked.cores_of_block(
-                    block, len(GRID.blocks), workflow.cores
-                ),
+                lambda block: asked.cores_of_block(block, len(GRID.blocks), CALL.cores),
             )
         resources:
             **asked.memory(CALL, shape.cells),
@@ -127,9 +126,7 @@ for shape in GRID.shapes:
             # Runs at the same time.
             runs_at_once=GRID.of_block(
                 shape.suite,
-                lambda block: asked.runs_at_once(
-                    block, len(GRID.blocks), workflow.cores
-                ),
+                lambda block: asked.runs_at_once(block, len(GRID.blocks), CALL.cores),
             ),
             slurm_extra=asked.more_options(CALL, shape.cells[0]),
         params:

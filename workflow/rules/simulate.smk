@@ -46,6 +46,7 @@ rule hsgd_ratio:
         "../../envs/thinwire.yaml"
     threads: 1
     resources:
+        **asked.memory_of_a_process(CALL),
         **asked.without_step(CALL),
         cpus_per_task=1,
     shell:
