@@ -121,3 +121,16 @@ def test_only_messages_are_read():
     assert of_line(to_line(order), Order) == order
     for line in ("", "3\n", "[1, 2, 3]\n", '{"RankEnd": [1]}\n', '{"RankEnd": 1}\n', to_line(order), "é\n"):
         assert of_line(line, RankEnd) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "waits"),
+    [
+        ("JobId=7 Requeue=1 Restarts=0 PreemptEligibleTime=2026-11-28T10:00:00 PreemptTime=None", False),
+        ("JobId=7 Requeue=1 Restarts=0 PreemptTime=2026-11-28T10:00:00", True),
+        ("JobId=7 Requeue=0 Restarts=0 PreemptTime=2026-11-28T10:00:00", False),
+        ("", False),
+    ],
+)
+def test_only_a_preempted_job_that_slurm_will_start_again_is_waited_for(job, waits):
+    assert slurm_step.will_be_requeued(job) is waits

@@ -13,7 +13,7 @@ from thinwire.base.names import suggested_command
 from thinwire.config.expand import cells
 from thinwire.config.trials import finalists_path, only_finalists
 from thinwire.config.yaml_file import Module
-from thinwire.pipeline.console import Progress, duration
+from thinwire.pipeline.console import Progress, duration, running
 from thinwire.records import record
 from thinwire.train import result_files, run_progress
 from thinwire.train.result_files import partial_folder, record_folder
@@ -46,7 +46,7 @@ def test_a_record_of_a_run_that_was_trained_before_says_so(tmp_path):
 def test_a_run_that_is_at_work_has_a_line(tmp_path):
     work(tmp_path, FIRST, 14, 100, score="accuracy 51.50 %")
     progress = Progress([FIRST, SECOND], tmp_path)
-    assert progress.running() == [f"demo/{FIRST.path}: epoch 2 of 10, accuracy 51.50 %"]
+    assert running(progress.at_work()) == [f"demo/{FIRST.path}: epoch 2 of 10, accuracy 51.50 %"]
     assert progress.finished() == []
     # A published record has no progress file.
     publish(tmp_path, FIRST, "skipped", "no")
@@ -65,10 +65,10 @@ def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, m
 def test_what_is_left_is_as_slow_as_what_is_done(tmp_path):
     now = [0.0]
     progress = Progress([FIRST, SECOND], tmp_path, lambda: now[0])
-    assert progress.summary() == "0 of 2 runs"
+    assert progress.summary(progress.at_work()) == "0 of 2 runs"
     work(tmp_path, FIRST, 50, 100)
     now[0] = 100.0
-    assert progress.summary() == "0 of 2 runs, 25%, about 5 min left"
+    assert progress.summary(progress.at_work()) == "0 of 2 runs, 25%, about 5 min left"
 
 
 def test_each_run_that_ends_is_told_once(tmp_path):
@@ -81,7 +81,7 @@ def test_each_run_that_ends_is_told_once(tmp_path):
     assert progress.finished() == []
     publish(tmp_path, SECOND, "skipped", "no")
     progress.finished()
-    assert progress.summary() == "2 of 2 runs"
+    assert progress.summary(progress.at_work()) == "2 of 2 runs"
 
 
 def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_path):
@@ -95,13 +95,13 @@ def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_pa
     progress = Progress([trials], tmp_path, finals=[finals, other])
     publish(tmp_path, trials, "skipped", "no")
     assert len(progress.finished()) == 1
-    assert progress.summary() == "1 of 1 runs"
+    assert progress.summary(progress.at_work()) == "1 of 1 runs"
     file.write_text(json.dumps({"digits/cnn/w4": []}))
     with pytest.raises(UserError, match=rf"were chosen when its tuning had no {finals.place}"):
         only_finalists([finals], tmp_path)
     file.write_text(json.dumps({finals.place: [finals.method.label]}))
     assert progress.finished() == []
-    assert progress.summary().startswith("1 of 2 runs")
+    assert progress.summary(progress.at_work()).startswith("1 of 2 runs")
     publish(tmp_path, finals, "skipped", "no")
     assert progress.finished() == [f"{finals.suite}/{finals.path}: skipped: no"]
 

@@ -193,14 +193,17 @@ def step_for(cell: Cell, results: Path) -> Iterator[SlurmStep | None]:
 
 
 def wait_for_a_requeue() -> None:
-    """Wait if this job is preempted: Slurm requeues only a job that lasts until the end of its grace time."""
-    while _preempted():
+    """Wait if this job is preempted: Slurm requeues only a job that lasts until the end of its grace time.
+
+    A job that Slurm will not requeue ends at once, and Snakemake starts it again as one that has failed.
+    """
+    if "SLURM_JOB_ID" not in os.environ:
+        return
+    command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
+    while will_be_requeued(subprocess.run(command, capture_output=True, text=True, check=False).stdout):
         time.sleep(_POLL_SECONDS)
 
 
-def _preempted() -> bool:
-    if "SLURM_JOB_ID" not in os.environ:
-        return False
-    command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
-    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return re.search(r"\bPreemptTime=\d", output) is not None
+def will_be_requeued(job: str) -> bool:
+    """Is a job preempted that Slurm may requeue, as `scontrol show job` describes it?"""
+    return all(re.search(rf"\b{pattern}", job) for pattern in (r"PreemptTime=\d", r"Requeue=1\b"))

@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -22,7 +22,12 @@ from thinwire.records import record
 from thinwire.train import run_progress
 from thinwire.train.result_files import log_file, partial_folder, record_folder
 
-_EVERY_SECONDS = 1.0
+# Between two looks at the files of all runs. A shared file system may take seconds for a look, so the pause
+# after it is so many times as long.
+_PAUSE_SECONDS = 1.0
+_PAUSE_OVER_LOOK = 20.0
+
+AtWork = Mapping[str, run_progress.RunProgress]
 
 
 class Progress:
@@ -85,17 +90,19 @@ class Progress:
         ended = made.provenance.get("ended")
         return ended is not None and datetime.fromisoformat(ended) < self._began_at
 
-    def running(self) -> list[str]:
-        """A line for each run that is at work now."""
-        found = ((name, self._of(cell)) for name, cell in self._waiting.items())
-        return [f"{name}: {_where(progress)}" for name, progress in found if progress is not None]
+    def at_work(self) -> AtWork:
+        """How far each run is that is at work now, by its name."""
+        found = {
+            name: run_progress.read(partial_folder(self._results, cell))
+            for name, cell in self._waiting.items()
+        }
+        return {name: progress for name, progress in found.items() if progress is not None}
 
-    def summary(self) -> str:
+    def summary(self, at_work: AtWork) -> str:
         """How many runs are finished, and when the others will be at this rate."""
         planned = len(self._before)
         done = planned - len(self._waiting)
-        parts = [p.share for cell in self._waiting.values() if (p := self._of(cell)) is not None]
-        share = (done + sum(parts)) / planned if planned else 1.0
+        share = (done + sum(p.share for p in at_work.values())) / planned if planned else 1.0
         text = f"{done} of {planned} runs"
         if not self._waiting or share == 0:
             return text
@@ -104,9 +111,6 @@ class Progress:
 
     def _stamp(self, cell: Cell) -> tuple[int, int] | None:
         return stamp(record_folder(self._results, cell) / record.RUN)
-
-    def _of(self, cell: Cell) -> run_progress.RunProgress | None:
-        return run_progress.read(partial_folder(self._results, cell))
 
 
 def duration(seconds: float) -> str:
@@ -120,6 +124,11 @@ def _outcome(made: record.Record) -> str:
     if made.status != "done" or made.result is None:
         return f"{made.status}: {made.reason}"
     return f"done, {made.shown_score()}"
+
+
+def running(at_work: AtWork) -> list[str]:
+    """A line for each run that is at work."""
+    return [f"{name}: {_where(progress)}" for name, progress in at_work.items()]
 
 
 def _where(progress: run_progress.RunProgress) -> str:
@@ -172,16 +181,19 @@ class RunDisplay:
         signal.default_int_handler(number, frame)
 
     def _show_until_over(self, progress: Progress) -> None:
-        over = False
+        over, pause = False, _PAUSE_SECONDS
         while not over:
-            over = self._over.wait(_EVERY_SECONDS)
+            over = self._over.wait(pause)
+            began = time.monotonic()
             lines = progress.finished()
+            at_work = progress.at_work() if lines or self._console.is_terminal else {}
+            pause = max(_PAUSE_SECONDS, _PAUSE_OVER_LOOK * (time.monotonic() - began))
             if lines:
-                lines[-1] += f" ({progress.summary()})"
+                lines[-1] += f" ({progress.summary(at_work)})"
             for line in lines:
                 self._console.print(Text(line))
             if self._console.is_terminal:
-                now = [*progress.running(), progress.summary()]
+                now = [*running(at_work), progress.summary(at_work)]
                 self._live.update(Group(*(Text(line, overflow="ellipsis", no_wrap=True) for line in now)))
                 self._live.refresh()
 

@@ -30,7 +30,7 @@ from thinwire.config.suite import stage_names
 from thinwire.config.trials import PREFIX, Stage, is_finals
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
-from thinwire.pipeline.inputs import plugin_digest
+from thinwire.pipeline import inputs
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
@@ -279,7 +279,7 @@ def _state(every: Sequence[Cell]) -> str:
         for cell in every
         for kind, module in (("dataset", cell.data), ("model", cell.model), ("method", cell.method))
     }
-    return digests.of_identity([(*entry, plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
+    return digests.of_identity([(*entry, inputs.plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
 
 
 def _check() -> None:

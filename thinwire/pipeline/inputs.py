@@ -5,12 +5,13 @@ the job beside the file, which is an input.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from thinwire import plugins
-from thinwire.base import digests
+from thinwire.base import digests, folders
+from thinwire.base.errors import UserError
 from thinwire.config import claims, suite
 from thinwire.config.cell import Cell
 from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
@@ -84,7 +85,40 @@ def files_of_other_models(cell: Cell) -> list[str]:
 
 def manifest(cell: Cell) -> str:
     """The cell's data set, laid out."""
-    return f"results/data/{cell.dataset}/manifest.json"
+    return laid_out(cell.dataset)
+
+
+def laid_out(dataset: str) -> str:
+    """The file that a data set has when it is laid out."""
+    return f"results/data/{dataset}/manifest.json"
+
+
+def require_data(
+    datasets: Mapping[str, Module], place_of: Callable[[Module], str], planned: Container[str]
+) -> None:
+    """Require the files of the data sets that are planned and that thinwire cannot download.
+
+    Without them, whatever is made of all records would be missing at the end.
+
+    Args:
+        datasets: by label.
+        place_of: gives the option for the folder that has a data set's files; empty if there is none.
+        planned: the files that jobs will make.
+
+    Raises:
+        UserError: there is no such folder.
+    """
+    from thinwire.data.image_folder import ImageFolder  # and PIL, which jobs need not import
+
+    for label, dataset in datasets.items():
+        if laid_out(label) not in planned or place_of(dataset):
+            continue
+        kind = plugins.get("dataset", dataset.use).load()
+        if issubclass(kind, ImageFolder):
+            raise UserError(
+                f"the data set {label} is missing. {kind.how_to_get}; put it into FOLDER/{label}, and write "
+                f"`data: FOLDER` into {folders.SNAKEMAKE}, or leave out the suites that need it"
+            )
 
 
 def prepared_for_block(together: Sequence[Cell]) -> list[str]:
