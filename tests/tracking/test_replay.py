@@ -9,9 +9,11 @@ from tests.commands import succeeded
 from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
+from thinwire.config import grid_subset
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import client, fields, replay
 from thinwire.records import record
+from thinwire.train.result_files import record_folder
 
 CELLS = {cell.path: cell for cell in cells("demo")}
 DONE, MEASURED, DIVERGED, SKIPPED = (
@@ -135,6 +137,19 @@ def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tm
     metrics = [line["metric"] for line in lines if line["type"] == "metric"]
     axes = [metric["step_metric"] for metric in metrics if metric.get("name") == "test_accuracy_percent"]
     assert axes == ["epoch"]
+
+
+def test_a_subset_keeps_the_other_runs_that_are_sound(results):
+    """They stay in the tables, too."""
+    subset = grid_subset.of({"methods": "ssgd"})
+    made = replay.replay("demo", results, subset)
+    ssgd = sum(cell.method.label == "ssgd" for cell in CELLS.values())
+    assert (made.runs, made.cells) == (4, ssgd + 2)
+    curve = record_folder(results, DIVERGED) / record.CURVE
+    curve.write_bytes(curve.read_bytes()[:-8])
+    assert replay.replay("demo", results, subset).runs == 3
+    with pytest.raises(UserError, match="top_k/w4/seed1"):
+        replay.replay("demo", results, grid_subset.of({"methods": "top_k"}))
 
 
 def test_without_a_run_there_is_nothing_to_replay(tmp_path):

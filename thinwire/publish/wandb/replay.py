@@ -42,22 +42,29 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     Args:
         suite: its name.
         results: the folder of results.
-        subset: the cells that are wanted; records of others are not read.
+        subset: the cells that are wanted; records of others need not be sound and current.
 
     Raises:
-        UserError: there is no record, or one is damaged, was changed or is of another state of the suite; or
-            a table of the suite was changed.
+        UserError: there is no record of a wanted cell, or one is damaged, was changed or is of another state of
+            the suite; or a table of the suite was changed.
     """
     every = cells(suite)
-    grid = subset.keep(every)
-    folders = [(cell, record_folder(results, cell)) for cell in grid]
-    published = [
-        (cell, _record(cell, results), pq.read_table(folder / record.CURVE).to_pylist())
-        for cell, folder in folders
-        if is_there(folder)
-    ]
+    wanted = {cell.path for cell in subset.keep(every)}
+    published = []
+    for cell in every:
+        folder = record_folder(results, cell)
+        if not is_there(folder):
+            continue
+        try:
+            made = _record(cell, results)
+        except UserError:
+            if cell.path in wanted:
+                raise
+            continue
+        published.append((cell, made, pq.read_table(folder / record.CURVE).to_pylist()))
     if not published:
         raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
+    grid = len(wanted | {cell.path for cell, _, _ in published})
     tables = summary.tables(suite, results)
     target = results / "wandb" / fields.project(suite)
     scratch = target.with_name(f".{target.name}.new")
@@ -77,10 +84,10 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
         else:
             for logs in (scratch / "wandb").glob("*/logs"):
                 record.discard(logs)  # the client's logs, which have paths of this machine
-            write_text(scratch / "wandb" / NOTE, f"{len(published)} of {len(grid)} runs\n")
+            write_text(scratch / "wandb" / NOTE, f"{len(published)} of {grid} runs\n")
             publish(scratch / "wandb", target)
         record.discard(scratch)
-    return Replay(target, len(published), len(grid), bool(tables), problem)
+    return Replay(target, len(published), grid, bool(tables), problem)
 
 
 def _record(cell: Cell, results: Path) -> Record:
