@@ -13,13 +13,16 @@ from snakemake.io import report
 from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import UserError
+from thinwire.config import suite as suite_file
+from thinwire.config import tuning_space
 from thinwire.config.configuration import Configuration
+from thinwire.config.entry_schema import Entry
 from thinwire.config.expand import blocks, cells
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
-from thinwire.pipeline import inputs, outputs, resources, snakefile
+from thinwire.pipeline import finals, inputs, outputs, resources, snakefile
 from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
 from thinwire.pipeline.outputs import simulations
 
@@ -243,6 +246,41 @@ def test_a_report_is_made_again_when_its_suite_changes_but_not_for_a_claim(monke
     assert len(set(found)) == 3
 
 
+def test_what_is_made_of_records_is_made_again_when_its_code_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "PACKAGE", tmp_path)
+    for name in ("report/a.py", "report/page.html", "report/__pycache__/a.pyc", "train/b.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    found = []
+    for name in ("report/a.py", "report/page.html", "report/__pycache__/a.pyc", "train/b.py"):
+        (tmp_path / name).write_text("")
+        found.append(inputs.digest_of_code.__wrapped__("report"))
+    assert [found.index(each) for each in found] == [0, 1, 1, 1]
+
+
+def test_a_tuning_chooses_again_when_an_entry_or_the_way_to_choose_changes(monkeypatch):
+    suite, tuning = suite_file.read(suite_file.path_of("demo")), tuning_space.read("demo")
+    another = {**suite.methods, "another": Entry(use="ssgd")}
+    changes = [({}, {}), ({"claim": []}, {}), ({"methods": another}, {}), ({}, {"choose": "pooled"})]
+    found = []
+    for of_suite, of_tuning in changes:
+        monkeypatch.setattr(finals, "read", lambda path, c=of_suite: suite.model_copy(update=c))
+        monkeypatch.setattr(tuning_space, "read", lambda name, c=of_tuning: tuning.model_copy(update=c))
+        found.append(finals.settings_of_tuning("demo"))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+def test_a_data_set_that_cannot_be_downloaded_is_asked_for_before_any_job():
+    data = {"photos": Module("photos", "imagenet1k", {}), "digits": Module("digits", "digits", {})}
+    planned = {inputs.laid_out(label) for label in data}
+    with pytest.raises(
+        UserError, match=r"data set photos is missing\. ImageNet-1K cannot .* into FOLDER/photos,"
+    ):
+        inputs.require_data(data, lambda dataset: "", planned)
+    inputs.require_data(data, lambda dataset: "--from there", planned)
+    inputs.require_data(data, lambda dataset: "", {inputs.laid_out("digits")})
+
+
 def test_a_track_is_scored_again_when_there_is_another_submission(tmp_path, monkeypatch):
     (demo,) = simulations(Grid(DEMO)).values()
     monkeypatch.chdir(tmp_path)
@@ -321,7 +359,7 @@ def test_options_are_checked_once_for_each_state_of_suite_and_plug_ins(tmp_path,
     assert checks == ["demo"]
     other = replace(DEMO[0], method=replace(DEMO[0].method, options={"gradients": "float16"}))
     require_valid_options(["demo"], [other, *DEMO[1:]])
-    monkeypatch.setattr("thinwire.pipeline.grid.plugin_digest", lambda kind, name: "another")
+    monkeypatch.setattr("thinwire.pipeline.inputs.plugin_digest", lambda kind, name: "another")
     require_valid_options(["demo"], DEMO)
     assert checks == ["demo"] * 3
 

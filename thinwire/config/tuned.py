@@ -128,7 +128,9 @@ def read(suite: str) -> Tuned:
     own = content.pop("digest", None)
     tuned = yaml_file.validated(Tuned, content, path)
     if tuned.digest != own:
-        raise UserError(f"{show(path)} was changed after it was written: `{command(suite)}` makes it again")
+        raise UserError(
+            f"{show(path)} was changed after it was written: delete it, and `{command(suite)}` makes it again"
+        )
     return tuned
 
 

@@ -8,7 +8,11 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
+from thinwire.base import digests
+from thinwire.config import tuning_space
 from thinwire.config.cell import Cell
+from thinwire.config.entries import entries_of
+from thinwire.config.suite import path_of, read
 from thinwire.config.trials import Stage, finalists_path, is_finals, only_finalists
 from thinwire.pipeline.grid import Grid, OfWildcards, Shape
 from thinwire.pipeline.inputs import prepared_for_block
@@ -32,6 +36,13 @@ def records_of_trials(grid: Grid, tuned: str) -> list[str]:
     """The records of the first runs of all trials of a tuning."""
     own = [suite for suite in grid.suites if Stage.named(suite).of == tuned]
     return [path for suite in own for path in grid.records(record.RUN, suite=suite)]
+
+
+def settings_of_tuning(tuned: str) -> str:
+    """Changes when what is chosen from may, or how: an entry of the suite, its recipe, or the tuning."""
+    suite = read(path_of(tuned))
+    settings = suite.model_dump(mode="json", include={"methods", "baseline", "leave_out", "recipe"})
+    return digests.of_identity([settings, [*entries_of(suite)], tuning_space.read(tuned).digest])
 
 
 def trained(grid: Grid, planned: Container[str]) -> list[Cell]:

@@ -16,6 +16,7 @@ from thinwire.config import claims, suite
 from thinwire.config.cell import Cell
 from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
 from thinwire.config.yaml_file import Module
+from thinwire.plugins import PACKAGE
 
 
 def path_in_rules(path: Path) -> str:
@@ -59,6 +60,18 @@ def dataset_options(dataset: Module) -> str:
 def dataset_digest(dataset: Module) -> str:
     """Changes when a file of the data set's module does."""
     return plugin_digest("dataset", dataset.use)
+
+
+@cache
+def digest_of_code(*rooms: str) -> str:
+    """Changes when a file of these folders of the engine does, from which jobs without records are made.
+
+    Runs are not made again for a change of the engine, unless a plug-in imports what has changed.
+    """
+    files = sorted(path for room in rooms for path in (PACKAGE / room).rglob("*") if path.is_file())
+    return digests.of_identity(
+        [(str(path.relative_to(PACKAGE)), digests.of_file(path)) for path in files if path.suffix != ".pyc"]
+    )
 
 
 def files_with_claims() -> list[str]:

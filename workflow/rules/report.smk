@@ -1,4 +1,5 @@
 # What is made from records. These jobs take seconds or need the internet, so they run where snakemake itself runs.
+# They are made again when the code that makes them changes: `code`.
 
 
 # All records of the chosen suites, as tidy tables.
@@ -21,6 +22,7 @@ rule collect:
     params:
         suites=CHOSEN.suites,
         only=CHOSEN.subset.option(),
+        code=inputs.digest_of_code("report"),
     shell:
         CALL.logged("collect {params.suites:q} {params.only:q}")
 
@@ -56,6 +58,7 @@ for suite in GRID.suites:
             suite=suite,
             # Titles, ladders and tracks are in no record.
             settings=outputs.settings_of_report(suite),
+            code=inputs.digest_of_code("report"),
         shell:
             CALL.logged("report {params.suite:q}")
 
@@ -76,6 +79,8 @@ rule claims:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        code=inputs.digest_of_code("report"),
     shell:
         CALL.logged("claims")
 
@@ -95,6 +100,8 @@ rule page:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        code=inputs.digest_of_code("report", "publish/page"),
     shell:
         CALL.logged("page")
 
@@ -114,6 +121,8 @@ rule paper:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        code=inputs.digest_of_code("publish/paper"),
     shell:
         CALL.logged("paper")
 
@@ -139,5 +148,6 @@ rule track:
         only=lambda wildcards: GRID.option_of(
             GRID.projects[wildcards.project], CHOSEN.subset
         ),
+        code=inputs.digest_of_code("publish/wandb"),
     shell:
         CALL.thinwire("track {params.suite:q} {params.only:q} > {log:q}")

@@ -109,7 +109,9 @@ for shape in GRID.shapes:
         threads:
             GRID.of_block(
                 shape.suite,
-                lambda block: asked.cores_of_block(block, len(GRID.blocks), CALL.cores),
+                lambda block: asked.cores_of_block(
+                    block, len(GRID.blocks), CALL.cores
+                ),
             )
         resources:
             **asked.memory(CALL, shape.cells),

@@ -30,6 +30,7 @@ for suite, simulation in SIMULATED.items():
             only=GRID.option_of(suite, CHOSEN.subset),
             # When an option of the suite or a number of a cluster changes, so does this.
             fingerprint=simulation.fingerprint,
+            code=inputs.digest_of_code("simulation"),
         shell:
             CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
 
@@ -49,5 +50,7 @@ rule hsgd_ratio:
         **asked.memory_of_a_process(CALL),
         **asked.without_step(CALL),
         cpus_per_task=1,
+    params:
+        code=inputs.digest_of_code("simulation"),
     shell:
         CALL.logged("hsgd_ratio")

@@ -10,6 +10,8 @@ checkpoint finalists:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        settings=lambda wildcards: finals.settings_of_tuning(wildcards.tuned),
     shell:
         # 1: the finals are missing, and the log says so.
         CALL.thinwire(
@@ -40,6 +42,8 @@ for tuned in CHOSEN.tuned:
         threads: 1
         params:
             suite=tuned,
+            # Of methods that take the values of others, and of how the best trial is chosen, no record knows.
+            settings=finals.settings_of_tuning(tuned),
         shell:
             # The choices stand on the terminal, too, with what a person should look at.
             CALL.thinwire("tuned {params.suite:q} | tee {log:q}")

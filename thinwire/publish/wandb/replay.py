@@ -45,8 +45,8 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
         subset: the cells that are wanted; records of others need not be sound and current.
 
     Raises:
-        UserError: there is no record of a wanted cell, or one is damaged, was changed or is of another state of
-            the suite; or a table of the suite was changed.
+        UserError: there is no record; or that of a wanted cell is damaged, was changed or is of another state
+            of the suite; or a table of the suite was changed.
     """
     every = cells(suite)
     wanted = {cell.path for cell in subset.keep(every)}
