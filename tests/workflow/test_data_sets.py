@@ -90,4 +90,4 @@ def test_without_the_data_the_pipeline_says_what_is_missing(made):
     made.write("config/missing.yaml", SUITE.replace("tree:", "missing:"))
     answer = made.snakemake(suite="missing")
     assert answer.returncode != 0
-    assert "missing is missing. make it; put it into FOLDER/missing, and write `data: FOLDER`" in answer.stderr
+    assert "make it; put it into FOLDER/missing, and write `data: FOLDER` into" in answer.stderr
