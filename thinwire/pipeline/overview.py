@@ -23,6 +23,7 @@ _NAMED = 3
 # The GPU on which costs are estimated, unless the cluster asks for one that is described.
 _USUAL_GPU = "a100"
 _RESULTS = Path("results")
+_MOST_ATTEMPTS = 1_000  # more than anybody allows
 
 
 def print_overview(cells: Sequence[Cell], defaults: Mapping[str, str]) -> None:
@@ -145,16 +146,18 @@ def about_cost(cost: "Cost", gpu: str, minutes: str) -> list[str]:
 def _attempts(hours: float, minutes: str) -> list[float]:
     """The hours of the attempts that a job needs; none if `minutes` are not so many, such as `2d`."""
     attempts: list[float] = []
-    while sum(attempts) < hours:
+    for attempt in range(1, _MOST_ATTEMPTS):
         try:
             # The profile's expression, which Snakemake evaluates in the same way.
-            asked = eval(minutes, {"attempt": len(attempts) + 1})
+            asked = eval(minutes, {"attempt": attempt})
         except Exception:
             return []
-        if not isinstance(asked, int | float) or asked <= 0:
+        if not isinstance(asked, int | float):
             return []
         attempts.append(asked / 60)
-    return attempts
+        if sum(attempts) >= hours:
+            return attempts
+    return []
 
 
 def _hours(hours: float, what: str) -> str:
