@@ -190,15 +190,15 @@ def test_ranks_that_share_a_gpu_are_named_before_nccl_fails():
 
 @pytest.mark.parametrize(
     ("limits", "raised"),
-    [((16, 64), None), ((64, 4096), 155), ((1024, 1024), 1024), ((16, resource.RLIM_INFINITY), 155)],
+    [((16, 64), None), ((64, 4096), 183), ((1024, 1024), 1024), ((16, resource.RLIM_INFINITY), 183)],
 )
 def test_a_rank_that_may_open_too_few_files_says_so_before_others_wait_for_it(monkeypatch, limits, raised):
     set_to = [limits]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: set_to.append(new))
     if raised is None:
-        with pytest.raises(ResourceError, match="may open 64 files, and one of 4 workers opens up to 155"):
-            rank._require_open_files(Cluster(4, 1))
+        with pytest.raises(ResourceError, match="may open 64 files, and one of 8 workers opens up to 183"):
+            rank._require_open_files(Cluster(8, 2))
     else:
-        rank._require_open_files(Cluster(4, 1))
+        rank._require_open_files(Cluster(8, 2))
         assert set_to[-1][0] == raised

@@ -210,7 +210,7 @@ def _require_open_files(cluster: Cluster) -> None:
         ResourceError: the limit is lower, and this process may not raise it.
     """
     here = cluster.workers_per_node
-    needed = 75 + 20 * here + 3 * (cluster.workers - here)
+    needed = 75 + 20 * here + 7 * (cluster.workers - here)
     allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed >= needed or allowed == resource.RLIM_INFINITY:
         return

@@ -26,6 +26,9 @@ T = TypeVar("T")
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 _REFUSAL_SECONDS = 10.0  # that rank 0 waits until the others have received why it refuses to begin
 _MOST_NAMED = 8  # missing ranks in a message
+# Of gloo, whose 30 minutes would end ranks that wait while another one verifies a large data set. Whether a
+# rank still makes progress, its heartbeat says.
+_UNLIMITED = timedelta(days=7)
 _GLOO = "gloo/"  # gloo raises plain RuntimeErrors, which begin with the file of its source
 _joined: list[Store] = []  # the store of this process; in rank 0 it serves the others as long as it exists
 
@@ -132,8 +135,9 @@ def open_group(members: list[int] | None, backend: str) -> Any:
     Raises:
         ConnectionLost: a member did not come.
     """
+    limit = _UNLIMITED if backend == "gloo" else None
     with translated_errors():
-        return dist.new_group(members, backend=backend)
+        return dist.new_group(members, backend=backend, timeout=limit)
 
 
 def store_of(placement: Placement, address: Address, timeout_seconds: float, serve: bool = False) -> Store:
