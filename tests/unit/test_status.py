@@ -60,11 +60,13 @@ class TenMilliseconds(thinwire.Method):
         self.time.now += 0.010
 
 
-def test_the_time_of_an_exchange_is_not_booked_as_training(monkeypatch):
+@pytest.mark.parametrize("travels", [False, True])
+def test_the_time_of_an_exchange_is_booked_as_training_only_if_messages_travel(monkeypatch, travels):
     time, exchanges = SimpleNamespace(now=0.0, perf_counter=lambda: time.now), []
     monkeypatch.setattr(clock_module, "time", time)
     monkeypatch.setattr(TenMilliseconds, "time", time, raising=False)
     run = small.trainer(small.task(1, epochs=2), TenMilliseconds)
+    monkeypatch.setattr(run.transport, "travels", lambda: travels)
     exchange = run.status.exchange
 
     def slow_exchange(train_seconds):
@@ -76,5 +78,9 @@ def test_the_time_of_an_exchange_is_not_booked_as_training(monkeypatch):
     run.train()
     assert len(exchanges) > 3
     assert run.clock.read() == pytest.approx(
-        {"train": 0.010 * run.total_steps, "eval": 0, "harness": 5 * len(exchanges)}
+        {
+            "train": 0.010 * run.total_steps + 5 * len(exchanges) * travels,
+            "eval": 0,
+            "harness": 5 * len(exchanges) * (not travels),
+        }
     )

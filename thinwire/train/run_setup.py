@@ -241,6 +241,7 @@ class RunCheckpoints:
         state = {**about, "trainer": trainer.state()}
         self._saves()
         checkpoint.save(self._folder, trainer.step, state, self._saves, _sharing(trainer.transport))
+        trainer.meet()
         self._doing("computes")
         self._saved_at = trainer.status.elapsed_seconds
 

@@ -67,6 +67,10 @@ class Transport:
     def arrive(self) -> None:
         """Wait for everything that is on its way, so that the ledgers are complete."""
 
+    def travels(self) -> bool:
+        """Is something on its way now, while this process does something else?"""
+        return False
+
     def check_settled(self) -> None:
         """Check after a step that no call or message is left in this process.
 

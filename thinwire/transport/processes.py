@@ -151,6 +151,9 @@ class Processes(Transport):
         for pending in list(self._outstanding):
             self.wait(pending)
 
+    def travels(self) -> bool:
+        return bool(self._outstanding)
+
     def share(self, own: list[T]) -> list[T]:
         return [message["value"] for message in self._exchange({"value": own[0]})]
 
