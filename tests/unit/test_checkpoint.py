@@ -264,6 +264,7 @@ class Trainer:
 
     transport = InProcess(2)
     loaded = None
+    met = False
     step = 3
     status = SimpleNamespace(elapsed_seconds=1.0)
 
@@ -272,6 +273,9 @@ class Trainer:
 
     def state(self):
         return {"step": self.step}
+
+    def meet(self):
+        self.met = True
 
 
 @pytest.fixture
@@ -298,8 +302,10 @@ def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
     done = []
     checkpoints = RunCheckpoints(folder, 60, IDENTITY, print, done.append)
     checkpoints.resume(Trainer())
-    checkpoints.save(Trainer())
+    trainer = Trainer()
+    checkpoints.save(trainer)
     assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]
+    assert trainer.met, "a rank that has saved waits for those that have not"
 
 
 @pytest.mark.parametrize("state", [None, {}, *({"identity": IDENTITY | {key: "cdef"}} for key in IDENTITY)])

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,12 +55,30 @@ def test_a_run_that_is_at_work_has_a_line(tmp_path):
 
 
 def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_progress, "_EVERY_SECONDS", 0.0)
+    now = [0.0]
+    monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     file = ProgressFile(tmp_path / "later")
     file.update(1, 100, 10, None)
     (tmp_path / "later").mkdir()
+    now[0] = 1.0
     file.update(2, 100, 10, None)
     assert run_progress.read(tmp_path / "later").step == 2
+
+
+def test_on_a_slow_file_system_the_others_seldom_wait_for_a_write(tmp_path, monkeypatch):
+    now, writes = [0.0], []
+    monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def write_text(path, content):
+        writes.append(now[0])
+        now[0] += 0.1
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    file = ProgressFile(tmp_path)
+    for step in range(1, 60):
+        file.update(step, 100, 10, None)
+        now[0] += 1.0
+    assert len(writes) == 3
 
 
 def test_what_is_left_is_as_slow_as_what_is_done(tmp_path):

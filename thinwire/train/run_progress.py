@@ -10,6 +10,8 @@ from thinwire.records.record import PROGRESS
 
 # Seconds between two writes: often enough for a person, and nothing beside a run's steps.
 _EVERY_SECONDS = 0.5
+# All other ranks wait in their next step for the one that writes, so on a slow file system it writes rarely.
+_PAUSE_OVER_WRITE = 200.0
 
 
 class RunProgress(NamedTuple):
@@ -41,16 +43,15 @@ class ProgressFile:
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
         self._first: tuple[int, float] | None = None  # step and time
-        self._written = 0.0
+        self._next = 0.0
 
     def update(self, step: int, steps: int, steps_per_epoch: int, score: str | None) -> None:
         """Write how far the run is, unless that was written just now; if it fails, the next time may not."""
         now = time.monotonic()
         if self._first is None:
             self._first = step, now
-        if now - self._written < _EVERY_SECONDS:
+        if now < self._next:
             return
-        self._written = now
         first_step, first_time = self._first
         epoch = min(step, steps - 1) // steps_per_epoch + 1
         epochs = -(-steps // steps_per_epoch)
@@ -59,6 +60,8 @@ class ProgressFile:
         # Who reads half of it reads it again a moment later.
         with suppress(OSError):
             self._path.write_text(json.dumps(content))
+        took = time.monotonic() - now
+        self._next = now + max(_EVERY_SECONDS, _PAUSE_OVER_WRITE * took)
 
 
 def read(folder: Path) -> RunProgress | None:
