@@ -183,6 +183,11 @@ def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(g
     gpu.put(4)
     clock.switch("harness")
     assert clock.read() == {"train": 20, "eval": 4, "harness": 6}
+    gpu.compute(3)
+    clock.rename("train")
+    assert clock.read() == {"train": 20, "eval": 4, "harness": 6}
+    clock.switch("eval")
+    assert clock.read() == {"train": 23, "eval": 4, "harness": 6}, "since the last switch"
     assert gpu.synchronised == 0
 
 

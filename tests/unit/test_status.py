@@ -17,21 +17,29 @@ class OneOfTwo:
 
     ranks = (0,)
 
-    def __init__(self, slower=1.0):
-        self.slower = slower
+    def __init__(self, slower=1.0, other_travels=False):
+        self.slower, self.other_travels = slower, other_travels
 
     def share(self, own):
-        return [*own, {**own[0], "step_seconds": own[0]["step_seconds"] * self.slower}]
+        other = {"step_seconds": own[0]["step_seconds"] * self.slower, "travels": self.other_travels}
+        return [*own, {**own[0], **other}]
 
     def check_agreement(self):
         pass
 
+    def travels(self):
+        return False
+
+
+def status_of_one(transport):
+    return StatusExchange(
+        [SimpleNamespace(run=SimpleNamespace(loss=torch.ones(())), epoch_loss=0)], transport
+    )
+
 
 def steps_of_exchanges(transport, seconds, steps):
     """The steps after which the status is exchanged, where a step takes so many seconds."""
-    status = StatusExchange(
-        [SimpleNamespace(run=SimpleNamespace(loss=torch.ones(())), epoch_loss=0)], transport
-    )
+    status = status_of_one(transport)
     found = []
     for step in range(1, steps + 1):
         status.add(step)
@@ -53,6 +61,13 @@ def test_a_status_is_exchanged_about_once_a_second_whatever_a_step_takes(seconds
     assert exchanges[-1] - exchanges[-2] == pytest.approx(apart, abs=1)
 
 
+@pytest.mark.parametrize("travels", [False, True])
+def test_all_workers_know_that_messages_of_another_one_travel(travels):
+    status = status_of_one(OneOfTwo(other_travels=travels))
+    status.add(1)
+    assert status.exchange(1.0) == travels
+
+
 class TenMilliseconds(thinwire.Method):
     """One worker, whose step takes 10 ms."""
 
@@ -72,7 +87,7 @@ def test_the_time_of_an_exchange_is_booked_as_training_only_if_messages_travel(m
     def slow_exchange(train_seconds):
         exchanges.append(run.step)
         time.now += 5.0
-        exchange(train_seconds)
+        return exchange(train_seconds)
 
     monkeypatch.setattr(run.status, "exchange", slow_exchange)
     run.train()

@@ -35,6 +35,10 @@ class Clock:
         self._seconds[self._running] += now - self._since
         self._running, self._since = name, now
 
+    def rename(self, name: str) -> None:
+        """Count the time since the last switch on this clock instead."""
+        self._running = name
+
     def read(self) -> dict[str, float]:
         """Return the seconds of each clock until the last switch."""
         return dict(self._seconds)
@@ -64,6 +68,10 @@ class StreamClock(Clock):
         # Count what the stream has done, so that the queue stays short.
         while len(self._switches) > 1 and self._switches[1][1].query():
             self._count_first()
+
+    def rename(self, name: str) -> None:
+        """Count the time since the last switch on this clock instead."""
+        self._switches[-1] = name, self._switches[-1][1]
 
     def read(self) -> dict[str, float]:
         """Wait until the stream has done all work before the last switch; return the seconds until then."""

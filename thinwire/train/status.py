@@ -49,8 +49,11 @@ class StatusExchange:
         """Raise `Diverged` if a loss of this process is not finite; after an error, which a NaN can cause."""
         require_finite_losses(*self._take_losses())
 
-    def exchange(self, train_seconds: float) -> None:
+    def exchange(self, train_seconds: float) -> bool:
         """Exchange the status with all workers; `train_seconds` are those of this process so far.
+
+        Returns:
+            Did messages of any worker travel meanwhile?
 
         Raises:
             Diverged: a loss is not finite.
@@ -65,6 +68,7 @@ class StatusExchange:
                     "stop": self.asked_to_stop,
                     "step_seconds": taken / max(1, len(steps)),
                     "elapsed_seconds": time.perf_counter() - self._began,
+                    "travels": self._transport.travels(),
                 }
                 for i in range(len(self._workers))
             ]
@@ -85,6 +89,7 @@ class StatusExchange:
             for loss in losses:
                 self.train_loss[0] += loss
                 self.train_loss[1] += 1
+        return any(status["travels"] for status in statuses)
 
     def take_mean_loss(self) -> float:
         """The mean training loss since the last evaluation, over all workers and steps; a new mean begins."""

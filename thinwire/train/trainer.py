@@ -171,9 +171,10 @@ class Trainer:
             self._end_epoch(epoch)
 
     def _exchange_status(self) -> None:
-        # What travels for the method meanwhile would otherwise take no time.
-        self.clock.switch("train" if self.transport.travels() else "harness")
-        self.status.exchange(self.clock.read()["train"])
+        self.clock.switch("harness")
+        if self.status.exchange(self.clock.read()["train"]):
+            # Otherwise, what travelled for the method meanwhile would have taken no time.
+            self.clock.rename("train")
 
     def _end_epoch(self, epochs: int) -> None:
         self._together(Worker.epoch_end)

@@ -68,7 +68,7 @@ class Transport:
         """Wait for everything that is on its way, so that the ledgers are complete."""
 
     def travels(self) -> bool:
-        """Is something on its way now, while this process does something else?"""
+        """Is something on its way for a worker of this process, which does something else meanwhile?"""
         return False
 
     def check_settled(self) -> None:
