@@ -12,6 +12,7 @@ from thinwire.cli.inspect import cells_main
 from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cell, cells
 from thinwire.pipeline import overview
+from thinwire.pipeline.snakefile import Call
 from thinwire.simulation.cost import START_SECONDS, Cost, cost_of, devices_by_name
 from thinwire.train.result_files import data_folder
 
@@ -125,9 +126,8 @@ def test_the_command_names_the_device_the_longest_job_and_what_is_left_out(resul
 
 
 def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):
-    overview.print_overview(
-        [CELL, *cells("paper/time")[:1], *cells("claims/hsgd")[:1]], {"runtime": "1 * attempt"}
-    )
+    call = Call(defaults={"runtime": "1 * attempt"})
+    overview.print_overview([CELL, *cells("paper/time")[:1], *cells("claims/hsgd")[:1]], call)
     printed = capsys.readouterr().err
     assert printed.count("cost: about") == 2  # of the demo, on CPUs, there is none
     assert "GPU hours of a100" in printed

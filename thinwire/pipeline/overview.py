@@ -13,6 +13,7 @@ from thinwire.config.expand import blocks
 from thinwire.config.sources import prepares
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline.resources import nodes, ranks
+from thinwire.pipeline.snakefile import Call
 from thinwire.train.reuse import DAMAGED, CellState, cell_states, counts
 
 if TYPE_CHECKING:
@@ -26,18 +27,17 @@ _RESULTS = Path("results")
 _MOST_ATTEMPTS = 1_000  # more than anybody allows
 
 
-def print_overview(cells: Sequence[Cell], defaults: Mapping[str, str]) -> None:
+def print_overview(cells: Sequence[Cell], call: Call) -> None:
     """Print how many cells have a record, and the first of those that have none that holds, by reason.
 
     Args:
         cells: that were chosen.
-        defaults: the default resources of the profile, by name. If they limit the time of a job, it runs on a
-            cluster, and what the jobs ask for and cost is printed, too.
+        call: of Snakemake; if jobs run on a cluster, what they ask for and cost is printed, too.
     """
     by_suite: dict[str, list[Cell]] = {}
     for cell in cells:
         by_suite.setdefault(cell.suite, []).append(cell)
-    minutes = defaults.get("runtime")
+    minutes = call.job_minutes
     costs: list[Cost] = []
     for suite, members in by_suite.items():
         states = cell_states(members, _RESULTS)
@@ -45,7 +45,7 @@ def print_overview(cells: Sequence[Cell], defaults: Mapping[str, str]) -> None:
         if minutes:
             left = [cell for cell, state in zip(members, states) if not state.holds]
             lines += jobs(left, minutes)
-            gpu = _gpu(defaults)
+            gpu = _gpu(call.defaults)
             try:
                 cost = _cost([cell for cell in left if cell.device == "cuda"], gpu)
             except UserError as error:

@@ -24,6 +24,8 @@ from thinwire.pipeline.snakefile import Call
 
 # A signal before the time limit, on which a job saves its state.
 SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
+# How the command of a job begins that is perhaps a step of Slurm; a step does not inherit its job's cores.
+IN_STEP = "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
 # Of a process: torch, CUDA, batches and activations.
 PROCESS_MEGABYTES = 4_000
 # Of a job that decodes the images of a data set.
@@ -166,14 +168,14 @@ def memory_of_a_process(call: Call) -> dict[str, Callable[..., int]]:
     """The resource `mem_mb` of a job without replicas or a data set in memory; empty as that of `memory`."""
     if not _plans_memory(call):
         return {}
-    return {"mem_mb": lambda wildcards, attempt: growth(attempt) * PROCESS_MEGABYTES}
+    return {"mem_mb": lambda wildcards, attempt: _growth(attempt) * PROCESS_MEGABYTES}
 
 
 def _plans_memory(call: Call) -> bool:
     return call.plans and call.defaults.get("mem_mb") == "0"
 
 
-def growth(attempt: int) -> int:
+def _growth(attempt: int) -> int:
     """The factor of what is estimated; limited, because jobs also have later attempts for want of time."""
     return min(attempt, _MOST_GROWTH)
 
@@ -192,7 +194,7 @@ def megabytes_of_node(cell: Cell, data: int, one_process: bool = False, attempt:
     processes = 1 if alone else replicas
     weights = weight_bytes(cell.model, cell.data)
     estimated = processes * PROCESS_MEGABYTES * 1e6 + replicas * COPIES_OF_WEIGHTS * weights
-    return math.ceil((data + growth(attempt) * estimated) / 1e6)
+    return math.ceil((data + _growth(attempt) * estimated) / 1e6)
 
 
 def data_bytes(manifests: Iterable[str]) -> int:

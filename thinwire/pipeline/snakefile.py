@@ -62,9 +62,14 @@ class Call:
     machine_cores: int | None = None  # that snakemake may use here
 
     @property
+    def job_minutes(self) -> str | None:
+        """The time that jobs of a cluster ask for, as it is set; None if they run on this machine."""
+        return self.defaults.get("runtime")
+
+    @property
     def cores(self) -> int | None:
-        """The cores of the machine that runs the jobs; None if that is a cluster, which limits their time."""
-        return None if "runtime" in self.defaults else self.machine_cores
+        """The cores of the machine that runs the jobs; None if that is a cluster."""
+        return None if self.job_minutes else self.machine_cores
 
     def thinwire(self, command: str) -> str:
         """A command of the engine, for the `shell` of a rule, in which `{}` stand for parts of the job."""

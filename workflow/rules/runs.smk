@@ -12,7 +12,7 @@ for fetches in (True, False):
         input:
             GRID.of_dataset(inputs.dataset_files),
         output:
-            "results/data/{dataset}/manifest.json",
+            inputs.laid_out("{dataset}"),
         log:
             "results/logs/data/{dataset}.txt",
         wildcard_constraints:
@@ -76,7 +76,7 @@ for shape in GRID.shapes_of_preparations:
             sources=GRID.of_preparation(inputs.digest_of_preparation),
         shell:
             # 1: the preparation failed, and its record says why.
-            "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
+            asked.IN_STEP
             + CALL.thinwire(
                 "prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
                 " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
@@ -92,7 +92,7 @@ for shape in GRID.shapes:
         name:
             f"train_{shape.name}"
         input:
-            data="results/data/{dataset}/manifest.json",
+            data=inputs.laid_out("{dataset}"),
             sources=GRID.of_block(shape.suite, inputs.files_of_block),
             prepared=finals.prepared_for(GRID, shape, checkpoints),
             finalists=finals.needed_by(shape),
@@ -139,7 +139,7 @@ for shape in GRID.shapes:
             # A plug-in's file may change and keep its time.
             sources=GRID.of_block(shape.suite, inputs.digest_of_block),
         shell:
-            "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
+            asked.IN_STEP
             + CALL.thinwire(
                 "train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
                 " {params.only:q} --fingerprint {params.fingerprint} --jobs {resources.runs_at_once} >> {log:q} 2>&1"
