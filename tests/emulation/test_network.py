@@ -5,15 +5,22 @@ import os
 import resource
 import socket
 import subprocess
+import tempfile
 from contextlib import closing
+from functools import partial
 
 import pytest
+import torch
 
 from tests.emulation.forks import begun
 from tests.processes import apart
 from thinwire.base.errors import UserError
+from thinwire.base.placement import Cluster, Placement, SharedFile
 from thinwire.emulation import delayed_cables, emulated_run, network
-from thinwire.emulation.network import INTERFACE, Network, address
+from thinwire.emulation.emulated_run import bytes_sent
+from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, address
+from thinwire.transport import rendezvous
+from thinwire.transport.processes import Processes
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +80,7 @@ def of_three_nodes():
 
 
 def test_each_node_reaches_the_others_and_only_them(emulable):
-    assert apart(of_three_nodes) == ([address(0), address(2)], [INTERFACE, "lo"])
+    assert apart(of_three_nodes) == ([address(0), address(2)], [INTERFACE, "lo", MANAGEMENT])
     assert INTERFACE not in interfaces() or os.path.exists(f"/sys/class/net/{INTERFACE}/device")
 
 
@@ -84,6 +91,29 @@ def rates_of_a_node(rate):
 
 def test_both_ends_of_a_link_are_limited(emulable):
     assert apart(rates_of_a_node, 1.5e8) == [1.5e8 / 8]
+
+
+def bytes_of_status(made, rank, file):
+    """How much its link carries while two ranks share a megabyte."""
+    made.enter(rank)
+    meeting = SharedFile(file, INTERFACE, MANAGEMENT)
+    rendezvous.join(Placement(rank, 2, 0, f"node{rank}", "test", meeting), 300)
+    transport = Processes(Cluster(2, 2), torch.device("cpu"), status_interface=MANAGEMENT)
+    before = bytes_sent()
+    transport.share(["x" * 1_000_000])
+    carried = bytes_sent() - before
+    transport.close()
+    return carried
+
+
+def bytes_of_status_of_both():
+    with closing(Network(2, 1e9)) as made, tempfile.TemporaryDirectory() as folder:
+        forks = [begun(partial(bytes_of_status, made, rank, f"{folder}/meeting")) for rank in range(2)]
+        return [answered() for answered in forks]
+
+
+def test_the_status_of_ranks_does_not_wait_behind_messages_on_the_links(emulable):
+    assert max(apart(bytes_of_status_of_both)) < 10_000
 
 
 def _rates(interface):
@@ -159,7 +189,6 @@ def test_a_network_leaves_no_descriptors_open(emulable):
 
 def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
     """Two workers on two nodes; here is the first one."""
-    from thinwire.base.placement import Cluster
     from thinwire.traffic.ledger import Ledger
     from thinwire.traffic.wire_bytes import Wire
 

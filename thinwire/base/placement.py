@@ -92,6 +92,7 @@ class SharedFile:
 
     path: str
     interface: str  # the network interface of their connections
+    status_interface: str | None = None  # of those over which they exchange their status, if it is another
 
 
 @dataclass(frozen=True)

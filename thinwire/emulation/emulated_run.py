@@ -158,7 +158,6 @@ class TrainingMeter:
 
     An interval of training, without evaluations, begins and ends when no message is on its way between
     workers. So the bytes that the links have carried are those of the same calls as the bytes in the ledgers.
-    A few hundred bytes of status, which the workers exchange about once a second, are not in the ledgers.
     """
 
     def __init__(self, cluster: Cluster, transport: Transport, ledgers: Sequence[Ledger]) -> None:
@@ -171,6 +170,7 @@ class TrainingMeter:
         """Begin an interval of training."""
         self._transport.share([None])
         self._begun = self._read()
+        self._transport.share([None])  # otherwise, others would wait in their next step for one that reads
 
     def stop(self) -> None:
         """End it: all workers have all that was sent to them."""

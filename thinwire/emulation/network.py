@@ -3,10 +3,16 @@
     node 0: eth0 --- port0                             bridge, in a namespace of its own
     node 1: eth0 --- port1 /
 
+    node 0: mgmt0 --- manage0                          management, another bridge there
+    node 1: mgmt0 --- manage1 /
+
 Each cable has the rate of the link in each direction: `eth0` limits what its node sends, and the port what
 it receives. So several nodes that send to the same node share its link, as at a switch. Only descriptors hold
 the nodes, so nodes and links vanish with the last process that has them open, however it ends. Where links
 have a latency, a process passes on what they carry: see `delayed_cables`.
+
+As on many clusters, there is a second network for management, without limits. Over it the ranks exchange
+their status, which would otherwise wait behind the messages of a method, and the method with it.
 """
 
 import errno
@@ -22,7 +28,7 @@ from thinwire.config.cell import Cell
 from thinwire.emulation import delayed_cables, namespaces
 from thinwire.emulation.delayed_cables import Cable
 
-INTERFACE = "eth0"
+INTERFACE, MANAGEMENT = "eth0", "mgmt0"
 # Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
 _FRAMES, _QUEUE_BYTES = 32_768, 400 * 1024
 # What a link passes on at once after a pause: the burst of its token bucket.
@@ -35,9 +41,9 @@ _BUFFERS_OVER_WINDOW = 6
 LEAST_LATENCY_SECONDS, MOST_LATENCY_SECONDS = 1e-3, 1.0
 
 
-def address(node: int) -> str:
+def address(node: int, network: int = 77) -> str:
     """The address of a node."""
-    return f"10.77.{(node + 1) // 256}.{(node + 1) % 256}"
+    return f"10.{network}.{(node + 1) // 256}.{(node + 1) % 256}"
 
 
 def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tuple[list[int], list[Cable]]:
@@ -53,7 +59,8 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
         subprocess.CalledProcessError: the kernel lacks something.
     """
     bridge = namespaces.new_network()
-    _batch("ip", ["link add bridge type bridge", "link set bridge up"], bridge)
+    for name in ("bridge", "management"):
+        _batch("ip", [f"link add {name} type bridge", f"link set {name} up"], bridge)
     made, cables = [bridge], []
     under_way = round(rate_bits_per_second / 8 * 2 * latency_seconds)  # bytes in a round trip
     for node in range(nodes):
@@ -66,6 +73,7 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
             else:
                 _cable(node, bridge, namespace)
             _connect(node, bridge, namespace, rate_bits_per_second, _QUEUE_BYTES + under_way)
+            _join_management(node, bridge, namespace)
         except (OSError, subprocess.CalledProcessError) as error:
             if node < 2:
                 raise  # it is not the number of nodes
@@ -123,6 +131,18 @@ def _connect(node: int, bridge: int, namespace: int, rate_bits_per_second: float
     _batch("tc", [f"qdisc add dev {port} {limit}"], bridge)
 
 
+def _join_management(node: int, bridge: int, namespace: int) -> None:
+    port = f"manage{node}"
+    with namespaces.entered(namespace) as number:
+        pair = f"link add {port} type veth peer name {MANAGEMENT} netns {number}"
+        _batch("ip", [pair, f"link set {port} addrgenmode none master management up"], bridge)
+    up = [
+        f"address add {address(node, 78)}/16 dev {MANAGEMENT}",
+        f"link set {MANAGEMENT} addrgenmode none up",
+    ]
+    _batch("ip", up, namespace)
+
+
 def _port(node: int) -> str:
     return f"port{node}"
 
@@ -138,7 +158,6 @@ def _batch(program: str, commands: list[str], namespace: int) -> None:
     )
 
 
-__all__ = ["INTERFACE", "Network"]
 # The ports of a bridge in Linux (BR_MAX_PORTS), of which one is its own.
 MOST_NODES = 1023
 # Descriptors that fit into a message (SCM_MAX_FD is 253).

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Cluster, Placement, SharedFile
 from thinwire.config.cell import Cell
-from thinwire.emulation.network import INTERFACE, Network, require_emulable
+from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, require_emulable
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30
@@ -193,7 +193,8 @@ def placements(cell: Cell, network: Network | None) -> Iterator[list[Placement]]
     descriptor = os.memfd_create("thinwire")
     try:
         os.fchmod(descriptor, 0o600)
-        meeting = SharedFile(f"/proc/self/fd/{descriptor}", INTERFACE if network else _LOOPBACK_INTERFACE)
+        interfaces = (INTERFACE, MANAGEMENT) if network else (_LOOPBACK_INTERFACE, None)
+        meeting = SharedFile(f"/proc/self/fd/{descriptor}", *interfaces)
         yield [
             Placement(
                 rank,

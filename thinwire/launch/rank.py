@@ -13,7 +13,7 @@ import torch
 
 from thinwire.base.errors import ResourceError, UserError, shortage, trouble
 from thinwire.base.files import locked, writing
-from thinwire.base.placement import Cluster, Placement
+from thinwire.base.placement import Cluster, Placement, SharedFile
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.emulated_run import EmulatedRun
@@ -72,9 +72,17 @@ def run(
         try:
             heartbeat.phase("opens its channels")
             backend = backend_of(device, cell.backend)
+            meeting = placement.meeting
             if backend != GLOO:
-                choose_nccl_settings(placement.meeting, cell.nccl)
-            transport = Processes(cluster, device, backend, heartbeat.doing, cell.kind)
+                choose_nccl_settings(meeting, cell.nccl)
+            transport = Processes(
+                cluster,
+                device,
+                backend,
+                heartbeat.doing,
+                cell.kind,
+                status_interface=meeting.status_interface if isinstance(meeting, SharedFile) else None,
+            )
             transport.nodes = transport.share([placement.node])
             common = True
             if placement.launcher != "fork":

@@ -186,8 +186,18 @@ class Attempt:
             if self.leads:
                 self.log(f"goes on after step {trainer.step}")
 
-        def after_step(trainer: Trainer) -> None:
+        shown = -1  # rows of the curve
+
+        def show(trainer: Trainer) -> None:
+            """Show the progress; if there is a new evaluation, rank 0 may take long, so the others wait."""
+            nonlocal shown
             self._show_progress(report, trainer)
+            if len(trainer.curve) > shown:
+                shown = len(trainer.curve)
+                trainer.meet()
+
+        def after_step(trainer: Trainer) -> None:
+            show(trainer)
             if not checkpoints.is_due(trainer):
                 return
             checkpoints.save(trainer)
@@ -199,6 +209,7 @@ class Attempt:
         def request_stop(number: int) -> None:
             trainer.status.asked_to_stop = number
 
+        show(trainer)
         # The first signal asks for a stop after a step, the second one stops at once.
         with heeding_stops(request_stop, once=True), self._measured(trainer):
             trainer.train(after_step=after_step)

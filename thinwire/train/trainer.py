@@ -270,7 +270,7 @@ class Trainer:
         }
 
     def meet(self) -> None:
-        """Wait for the other processes, so that none waits in its next step for one that still saves."""
+        """Wait for the other processes, so that none waits in its next step for one that is still busy."""
         self._exchange_status()
 
     def load(self, state: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ class Processes(Transport):
         doing: Callable[[str], None] = lambda what: None,
         kind: Kind = "measured",
         log_calls: bool = False,
+        status_interface: str | None = None,
     ) -> None:
         """Open the channels of a cluster with as many workers as there are processes.
 
@@ -62,6 +63,8 @@ class Processes(Transport):
             kind: of the results over this transport, for the record.
             log_calls: keep the last calls in words, to say which one differs if the workers do not agree. It
                 takes longer than many a call, so it is for checks of methods, and not for runs.
+            status_interface: the network interface over which the ranks exchange their status; None for that
+                of all calls.
 
         Raises:
             ConnectionLost: another process has ended.
@@ -72,7 +75,7 @@ class Processes(Transport):
         self.ranks: Sequence[int] = [rank]
         self.nodes: list[str] = []  # names of the nodes of all ranks; empty if unknown
         self._doing, self._log_calls = doing, log_calls
-        self._control = open_group(None, "gloo")
+        self._control = open_group(None, "gloo", status_interface)
         groups = _process_groups(cluster, backend)
         self._own_groups = [g for g in groups.values() if g is not dist.GroupMember.NON_GROUP_MEMBER]
         self._device = device

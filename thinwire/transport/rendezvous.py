@@ -129,15 +129,27 @@ def _meet(placement: Placement, store: Store, timeout_seconds: float, refusal: s
     )
 
 
-def open_group(members: list[int] | None, backend: str) -> Any:
+def open_group(members: list[int] | None, backend: str, interface: str | None = None) -> Any:
     """Open the process group of some ranks, or of all; all ranks must open all groups in the same order.
+
+    Args:
+        members: the ranks.
+        backend: of torch.distributed.
+        interface: of gloo's connections; None for the one over which the ranks meet.
 
     Raises:
         ConnectionLost: a member did not come.
     """
     limit = _UNLIMITED if backend == "gloo" else None
-    with translated_errors():
-        return dist.new_group(members, backend=backend, timeout=limit)
+    usual = os.environ.get(GLOO_INTERFACE)
+    if interface is not None:
+        os.environ[GLOO_INTERFACE] = interface
+    try:
+        with translated_errors():
+            return dist.new_group(members, backend=backend, timeout=limit)
+    finally:
+        if interface is not None and usual is not None:
+            os.environ[GLOO_INTERFACE] = usual
 
 
 def store_of(placement: Placement, address: Address, timeout_seconds: float, serve: bool = False) -> Store:
