@@ -186,37 +186,59 @@ def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, inte
     assert found == ([] if holds else ["times"])
 
 
-LABELS = ("ssgd", "dgc", "top_k", "daso")
-
-
-def test_a_method_that_ran_under_other_conditions_than_its_baseline_is_not_compared_in_time():
-    """A job that ends early may get other machines, or other settings of NCCL, for the rest of its block."""
-    measured = [replace(cell, transport="processes") for cell in sound.cells("demo")]
+def rows_of_a_block(kind, **changes):
+    """The collected rows of five methods of one block, all made on the hosts a and c; `changes` by method."""
     found = Rows()
-    for cell in measured:
-        if (cell.repetition, cell.workers) != (0, 4) or cell.method.label not in LABELS:
+    for cell in sound.cells("demo"):
+        label = cell.method.label
+        if (cell.repetition, cell.workers) != (0, 4) or label not in LABELS:
             continue
-        hosts = "ab" if cell.method.label == "dgc" else "ac"
+        about = {"hosts": "ac", "environment": {}, "processor": "one", "why": None} | changes.get(label, {})
         run = sound.made(
             cell,
             sound.curve(cell),
-            kind="measured",
+            kind=kind,
+            no_time_because=about["why"],
             provenance={
-                "ranks": [about_rank(host, [rank]) for rank, host in enumerate(hosts)],
-                "environment": {"NCCL_ALGO": "Tree"} if cell.method.label == "daso" else {},
+                "ranks": [about_rank(host, [rank]) for rank, host in enumerate(about["hosts"])],
+                "environment": about["environment"],
+                "hardware": {"processor": about["processor"], "cores": 2},
             },
         )
         curve = pa.Table.from_pylist(sound.curve(cell))
         found.add(SoundRecord(cell, run, curve, pa.Table.from_pylist(sound.traffic(sound.curve(cell)))))
+    return found
+
+
+LABELS = ("ssgd", "dgc", "top_k", "daso", "local_sgd")
+OTHERS = {
+    "dgc": {"hosts": "ab"},
+    "daso": {"environment": {"NCCL_ALGO": "Tree"}},
+    "top_k": {"processor": "two"},
+}
+
+
+@pytest.mark.parametrize("kind", ["measured", "emulated"])
+def test_a_method_that_ran_under_other_conditions_than_its_baseline_is_not_compared_in_time(kind):
+    """A job that ends early may get other machines, or other settings of NCCL, for the rest of its block."""
+    found = rows_of_a_block(kind, **OTHERS)
     summary = pd.read_csv(io.StringIO(found.summary())).set_index("method")
     assert summary.no_time_because.dropna().to_dict() == {
         "dgc": "its machines were not those of ssgd",
+        "top_k": "its machines were not those of ssgd",
         "daso": "its settings of NCCL were not those of ssgd",
     }
-    untimed = {"ssgd": False, "dgc": True, "top_k": False, "daso": True}
+    untimed = {"ssgd": False, "dgc": True, "top_k": True, "daso": True, "local_sgd": False}
     assert summary.train_seconds.isna().to_dict() == untimed
     timed = found.curves().groupby("method").train_seconds.count()
-    assert timed.to_dict() == {"daso": 0, "dgc": 0, "ssgd": 3, "top_k": 3}
+    assert timed.to_dict() == {"daso": 0, "dgc": 0, "local_sgd": 3, "ssgd": 3, "top_k": 0}
+
+
+def test_where_the_baseline_has_no_time_methods_are_still_compared_under_one_condition_only():
+    found = rows_of_a_block("measured", ssgd={"why": "it was resumed"}, dgc={"hosts": "ab"})
+    summary = pd.read_csv(io.StringIO(found.summary())).set_index("method")
+    reasons = {"ssgd": "it was resumed", "dgc": "its machines were not those of daso"}
+    assert summary.no_time_because.dropna().to_dict() == reasons
 
 
 @pytest.mark.parametrize(

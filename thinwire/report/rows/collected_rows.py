@@ -30,8 +30,8 @@ class Rows:
     """
 
     def __init__(self) -> None:
-        # Of runs with a measured time: their numbers here, and their conditions, by block and method.
-        self._measured: dict[tuple[str, str], dict[str, tuple[int, dict[str, object]]]] = {}
+        # Of runs with a time: their numbers here, and their conditions, by block and method.
+        self._timed: dict[tuple[str, str], dict[str, tuple[int, dict[str, object]]]] = {}
         self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
         self._of_run: list[dict[str, object]] = []
@@ -41,9 +41,9 @@ class Rows:
         """Add the rows of a record."""
         cell, run, curve, traffic = made
         names = _names(cell)
-        if run.kind == "measured" and _seconds(run):
+        if _seconds(run):
             block = (cell.suite, cell.block)
-            self._measured.setdefault(block, {})[cell.method.label] = (len(self._runs), _conditions(run))
+            self._timed.setdefault(block, {})[cell.method.label] = (len(self._runs), _conditions(run))
         self._runs.append(names | _row(cell, run))
         self._of_run.append(names | _about(run))
         if not _seconds(run):
@@ -83,17 +83,17 @@ class Rows:
     def _without_time(self) -> dict[int, str]:
         """The numbers of the runs that were measured under other conditions than their baseline, and why.
 
-        The runs of a block are one job. If it ends early, Slurm may give its next attempt other machines, and
-        its environment may have other settings of NCCL.
+        The runs of a block are one job. If it ends early, its next attempt may have other machines, or an
+        environment with other settings of NCCL. If the baseline has no time, the first run that has one
+        stands for it.
         """
         found: dict[int, str] = {}
-        for (suite, _), of_block in self._measured.items():
-            baseline = _baseline(suite)
-            if baseline in of_block:
-                _, wanted = of_block[baseline]
-                for number, conditions in of_block.values():
-                    for what in [what for what in wanted if conditions[what] != wanted[what]][:1]:
-                        found[number] = f"its {what} were not those of {baseline}"
+        for (suite, _), of_block in self._timed.items():
+            compared = _baseline(suite) if _baseline(suite) in of_block else next(iter(of_block))
+            _, wanted = of_block[compared]
+            for number, conditions in of_block.values():
+                for what in [what for what in wanted if conditions[what] != wanted[what]][:1]:
+                    found[number] = f"its {what} were not those of {compared}"
         return found
 
 
@@ -127,9 +127,11 @@ def _baseline(suite: str) -> str:
 
 def _conditions(run: Record) -> dict[str, object]:
     """What a run and its baseline must have in common for their times to be compared."""
-    environment = run.provenance.get("environment") or {}
+    environment, hardware = (run.provenance.get(name) or {} for name in ("environment", "hardware"))
+    hosts = {rank["host"] for rank in run.provenance.get("ranks") or []}
     return {
-        "machines": {rank["host"] for rank in run.provenance.get("ranks") or []},
+        # Machines of a cloud may all have one name.
+        "machines": (hosts, hardware.get("processor"), hardware.get("cores")),
         "settings of NCCL": [environment.get(name) for name in _NCCL],
     }
 
