@@ -152,8 +152,6 @@ def test_no_verdict_rests_on_less_than_what_tuning_leaves_to_chance(direction, o
     rows = [run(name, n, accuracy=score + n / 100) for name, score in scores.items() for n in range(6)]
     row = row_of(of, *rows, methods=methods)
     assert row["verdict"] == verdict
-    if verdict == "inconclusive":
-        assert row["reason"] == "within what tuning leaves to chance: 0.70 points"
 
 
 def test_what_may_be_said():

@@ -89,23 +89,36 @@ def test_beside_a_baseline_at_chance_level_nothing_is_told():
     assert table.words[0] == "inconclusive: the baseline's runs are at chance level"
 
 
-def test_a_difference_below_the_noise_floor_of_tuning_is_not_called_one():
-    scores = {"ssgd": 90, "again": 90.5, "near": 89.6, "heir": 89.6, "far": 89, "equal": 90}
+def test_a_difference_that_may_be_below_the_noise_floor_of_tuning_is_not_called_one():
+    """The interval of `edge` is -0.58 +- 0.10 points, so it has the noise floor of 0.52 inside."""
+    scores = {"ssgd": 90, "again": 90.5, "edge": 89.4, "heir": 89.4, "far": 89, "equal": 90}
     spread = {method: (0.0,) * 6 if method in ("ssgd", "equal") else SPREAD for method in scores}
     table = pd.DataFrame([run for m in scores for run in runs(m, around(scores[m], spread[m]))])
-    chance = noise_floor(table, "ssgd", "again", CLASSIFICATION)
-    assert chance == pytest.approx(0.5 + sum(SPREAD) / 6)
-    found = comparisons(table, "ssgd", CLASSIFICATION, chance, ["heir"]).set_index("method")
-    words_of = found.words.to_dict()
-    assert words_of["near"] == "inconclusive: within what tuning leaves to chance: 0.52 points"
+    floor = noise_floor(table, "ssgd", "again", CLASSIFICATION)
+    assert floor == pytest.approx(0.5 + sum(SPREAD) / 6)
+    found = comparisons(table, "ssgd", CLASSIFICATION, floor, ["heir"]).set_index("method")
+    assert found.detectable["edge"] == pytest.approx(floor + found.detectable["heir"], abs=1e-5)
     assert found.verdict.to_dict() == {
         "again": "inconclusive",
-        "near": "inconclusive",
+        "edge": "inconclusive",
         "heir": "different",
         "far": "different",
         "equal": "inconclusive",  # a margin of 0.3 is within the noise floor, too
     }
     assert noise_floor(table, "ssgd", None, CLASSIFICATION) == 0
+    unknown = noise_floor(table[table.method != "again"], "ssgd", "again", CLASSIFICATION)
+    found = comparisons(table, "ssgd", CLASSIFICATION, unknown, ["heir"]).set_index("method")
+    assert found.words["far"] == "inconclusive: the noise floor of tuning is not known"
+    assert found.verdict["heir"] == "different"
+
+
+@pytest.mark.parametrize("lost", ["ssgd", "thin"])
+def test_what_is_left_after_a_run_diverged_is_a_selection_and_says_nothing(lost):
+    table = pd.DataFrame([*runs("ssgd", [90.0] * 6), *runs("thin", around(92))])
+    table.loc[(table.method == lost) & (table.repetition == 5), "status"] = "diverged"
+    found = comparisons(table, "ssgd", CLASSIFICATION)
+    assert list(found.n) == [5]
+    assert list(found.words) == ["inconclusive: 1 of 6 pairs have a run that diverged or failed"]
 
 
 def test_words_and_the_file_round_a_tie_alike(tmp_path):

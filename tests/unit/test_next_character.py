@@ -129,15 +129,15 @@ def test_no_table_of_a_text_says_accuracy(tmp_path):
     frame = runs(ssgd=SSGD, fewer=FEWER)
     compared = comparisons(frame, "ssgd", NEXT_CHARACTER)
     table = with_times(with_comparisons(summarise(frame, ["ssgd"], NEXT_CHARACTER), compared), pd.DataFrame())
-    chance = words.on_chance(0.01, NEXT_CHARACTER.unit, "ssgd", "ssgd_again")
-    write.write(table, About("Title", "test", ("ssgd",), NEXT_CHARACTER, chance=chance), tmp_path)
+    noise = words.on_noise(0.01, NEXT_CHARACTER.unit, "ssgd", "ssgd_again")
+    write.write(table, About("Title", "test", ("ssgd",), NEXT_CHARACTER, noise=noise), tmp_path)
     report_files.write_table(compared, tmp_path / "comparisons.csv", NEXT_CHARACTER)
     for path in tmp_path.iterdir():
         assert not {"accuracy", "accuracies", "points", "score"} & set(path.read_text().lower().split()), path
         assert "accurac" not in path.read_text().lower(), path
     text = " ".join((tmp_path / "summary.md").read_text().split())
     assert "| **2.604 ± 0.010 (5)** " in text, text
-    assert "Tuning leaves 0.010 bits to chance" in text, text
+    assert "Noise floor of tuning: 0.010 bits" in text, text
     read = with_engine_names(pd.read_csv(tmp_path / "comparisons.csv"), NEXT_CHARACTER)
     assert list(read.columns) == list(compared.columns)
 

@@ -156,19 +156,20 @@ def test_runs_on_all_numbers_of_workers_share_a_preparation_although_their_rates
 def test_the_best_trials_run_again_and_the_best_of_all_their_runs_is_chosen(
     files, choices, tmp_path, monkeypatch, capsys
 ):
-    """With 2 of 4 finalists, trial 2 is the best at first, and diverges in the finals."""
+    """With 2 of 4 finalists, trial 2 is the best at first, and diverges in the finals; of SSGD, both do."""
     files(tuning={"finalists": 2})
-    made_of = tuning.record_of
+    made_of, diverging = tuning.record_of, ("hylo-t02", "ssgd-t01", "ssgd-t02")
 
     def lost(folder, cell):
         made = made_of(folder, cell)
-        again = cell.suite == "tuning/base/finals" and cell.method.label == "hylo-t02"
+        again = cell.suite == "tuning/base/finals" and cell.method.label in diverging
         return made.model_copy(update={"status": "diverged"}) if again else made
 
     monkeypatch.setattr(tuning, "record_of", lost)
     made = choices().methods
     assert made["hylo"].at["digits/cnn/w2"].trial == 1
-    assert made["ssgd"].at["digits/cnn/w2"].trial == 2
+    assert made["ssgd"].at["digits/cnn/w2"].trial in (0, 3)
+    assert made["ssgd"].at["digits/cnn/w2"].trials_ended == 2
     assert made["top_k"].at["digits/cnn/w2"].trial == 0
     rows = pd.read_csv(tmp_path / "config" / "tuned" / "base.csv").query("method == 'ssgd'")
     runs = {trial: own.repetition.tolist() for trial, own in rows.groupby("trial")}

@@ -153,9 +153,9 @@ def report(suite: str, results: Path) -> list[str]:
     folder = results / "tables" / suite
     curves = read_curves(results, suite, task)
     again = tuned_again(settings)
-    chance = comparisons.noise_floor(runs, settings.baseline, again, task)
-    same = heirs(entries_of(settings))
-    compared = comparisons.comparisons(runs, settings.baseline, task, chance, same)
+    floor = comparisons.noise_floor(runs, settings.baseline, again, task)
+    same = [label for label, of in heirs(entries_of(settings)).items() if of == settings.baseline]
+    compared = comparisons.comparisons(runs, settings.baseline, task, floor, same)
     needed = to_target.to_target(runs, curves, settings.baseline, task)
     simulated = simulated_file.read(results, suite)
     timed = times.times(simulated, runs, against, to_target.steps_to_target(needed))
@@ -163,7 +163,7 @@ def report(suite: str, results: Path) -> list[str]:
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     about = About.of(settings, subset)
     if again is not None:
-        about = about._replace(chance=words.on_chance(chance, task.unit, settings.baseline, again))
+        about = about._replace(noise=words.on_noise(floor, task.unit, settings.baseline, again))
     write_tables(table, about, folder)
     for name, made in (("comparisons", compared), ("to_target", needed)):
         report_files.write_table(made, folder / f"{name}.csv", task)

@@ -153,13 +153,14 @@ def at_place(runs: pd.DataFrame, place: str) -> pd.DataFrame:
 def eligible(runs: pd.DataFrame, tuning: Tuning, task: LearningTask) -> pd.DataFrame:
     """The rows of `trials` of one method in one place among which the choice is: all, or the finalists'.
 
-    If no trial has ended its first runs, there are no finalists, and all are eligible.
+    If no trial has ended its first runs, there are no finalists; if no finalist has ended its further runs,
+    they are worse than every other. In both cases all are eligible.
     """
     of_method = trials(runs)
     if tuning.finalists is None:
         return of_method
     first = trials(runs[runs.repetition < tuning.repetitions])
-    last = of_method[of_method.trial.isin(finalists(first, tuning.finalists, task))]
+    last = of_method[of_method.trial.isin(finalists(first, tuning.finalists, task)) & of_method.ended]
     return last if len(last) else of_method
 
 

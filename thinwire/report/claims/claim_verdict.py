@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def of_pairs(
-    claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float = 0.0, chance: float = 0.0
+    claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float = 0.0, floor: float = 0.0
 ) -> Outcome:
     """The verdict on a claim.
 
@@ -61,13 +61,13 @@ def of_pairs(
         ours: the metric of the method, with the repetition as index; none is missing.
         theirs: that of the method it is compared with, for the same repetitions.
         resolution: from one possible score to the next, in its unit.
-        chance: the noise floor of tuning, in the same unit.
+        floor: the noise floor of tuning, in the same unit.
     """
     if claim.statistic == "exact_bytes":
         return _of_bytes(claim, ours, theirs)
     if claim.statistic == "ratio":
         return _of_seconds(claim, ours, theirs)
-    return _of_scores(claim, ours, theirs, resolution, chance)
+    return _of_scores(claim, ours, theirs, resolution, floor)
 
 
 def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
@@ -104,25 +104,25 @@ def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     return Outcome(verdict, reason, len(saved), float(saved.mean()), low, high)
 
 
-def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float, chance: float) -> Outcome:
+def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float, floor: float) -> Outcome:
     task = SCORES[claim.metric]
     unit = task.unit
     if claim.unit == "percent":
         if (theirs == 0).any():
             return Outcome(Verdict.NOT_TESTABLE, f"the {task.score} compared with is 0 there", len(theirs))
         unit = Unit("%", 2)
-        resolution, chance = 100 * resolution / theirs.min(), 100 * chance / theirs.min()
+        resolution, floor = 100 * resolution / theirs.min(), 100 * floor / theirs.min()
         ours, theirs = 100 * ours / theirs, 100 * theirs / theirs
     # A test for a difference has no margin of its own: what is no effect is decided as in other tables.
     margin = claim.margin.value if claim.margin else task.margin
-    made = compare(task.sign * ours, task.sign * theirs, margin, resolution)
+    made = compare(task.sign * ours, task.sign * theirs, margin, resolution, floor)
     match claim.direction:
         case "more":
-            answer = words.on_gain(made, unit, chance)
+            answer = words.on_gain(made, unit)
         case "same":
-            answer = words.on_equality(made, unit, chance)
+            answer = words.on_equality(made, unit)
         case _:
-            answer = words.on_loss(made, unit, chance)
+            answer = words.on_loss(made, unit)
     return Outcome(_verdict(answer), answer.words, made.n, made.mean, made.low, made.high)
 
 

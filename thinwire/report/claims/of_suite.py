@@ -23,7 +23,7 @@ from thinwire.report.claims.claim_verdict import (
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import task_of_runs
 from thinwire.report.rows.comparisons import noise_floor, resolution
-from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching
+from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching, untrained
 
 # What all runs have in common that are compared with each other.
 CELL = [*BLOCK, "cluster"]
@@ -114,9 +114,9 @@ def rows_of(
         simulated_times: the rows of `thinwire simulate`; None if there are none.
     """
     runs = runs.assign(cluster=runs.cluster.fillna(""))
-    chance = noise_floor(runs, suite.baseline, tuned_again(suite), task_of_runs(runs))
+    floor = noise_floor(runs, suite.baseline, tuned_again(suite), task_of_runs(runs))
     for claim in suite.claim:
-        found = [*_of_runs(name, suite, claim, runs, curves, chance)]
+        found = [*_of_runs(name, suite, claim, runs, curves, floor)]
         if claim.metric in SECONDS and simulated_times is not None:
             found += _of_simulation(name, suite, claim, simulated_times)
         nothing = Outcome(Verdict.INCONCLUSIVE, "no runs of these methods yet")
@@ -124,7 +124,7 @@ def rows_of(
 
 
 def _of_runs(
-    name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame, chance: float
+    name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame, floor: float
 ) -> Iterator[Row]:
     runs = runs[runs.method.isin([claim.method, *claim.variants, *claim.against])]
     runs = runs[runs.model.isin(claim.models or runs.model)]
@@ -134,17 +134,17 @@ def _of_runs(
     for cell, group in runs.groupby(CELL, sort=False):
         place = dict(zip(CELL, cell))
         if claim.method in set(group.method):
-            against, outcome = _outcome(claim, group, suite, chance)
+            against, outcome = _outcome(claim, group, suite, floor)
             variants = {
-                label: _outcome(claim.model_copy(update={"method": label}), group, suite, chance)[1]
+                label: _outcome(claim.model_copy(update={"method": label}), group, suite, floor)[1]
                 for label in claim.variants
             }
             outcome = rounded(over_variants(claim.method, outcome, variants))
             yield _row(name, suite, claim, against, outcome, place)
 
 
-def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> tuple[list[str], Outcome]:
-    """With what the method is compared in this cell, and the verdict; `chance`: the noise floor of tuning."""
+def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tuple[list[str], Outcome]:
+    """With what the method is compared in this cell, and the verdict; `floor`: the noise floor of tuning."""
     ours = runs[runs.method == claim.method]
     if len(ours) and (ours.status == "skipped").all():
         why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
@@ -161,14 +161,17 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, chance: float) -> t
     pairs = pd.concat({each: values.get_group(each) for each in (claim.method, best)}, axis=1, join="inner")
     if pairs.empty:
         return [best], Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
+    task = task_of_runs(known)
+    if claim.metric in SCORES and untrained(known, best, task):
+        return [best], Outcome(Verdict.INCONCLUSIVE, f"the runs of {best} are at chance level")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
     # Chance in tuning changes no difference of methods that have one tuning.
-    tuned_as = heirs(entries_of(suite)) if chance else {}
+    tuned_as = heirs(entries_of(suite)) if floor else {}
     if tuned_as.get(claim.method, claim.method) == tuned_as.get(best, best):
-        chance = 0.0
-    step = resolution(known, task_of_runs(known))
-    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], step, chance)
+        floor = 0.0
+    step = resolution(known, task)
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], step, floor)
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]

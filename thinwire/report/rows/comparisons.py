@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from thinwire.base.learning import CLASSIFICATION, LearningTask, Unit
+from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import BLOCK, CELL, untrained
 from thinwire.report.statistics import words
@@ -32,7 +32,7 @@ COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES, "verdict", "words")
 def noise_floor(runs: pd.DataFrame, baseline: str, again: str | None, task: LearningTask) -> float:
     """What tuning leaves to chance: the largest mean difference between the baseline and itself, tuned again.
 
-    Of all cells, in pairs; 0 if nothing was tuned again.
+    Of all cells, in pairs; 0 if nothing was tuned again, and infinite if that is not known.
     """
     if again is None:
         return 0.0
@@ -40,14 +40,14 @@ def noise_floor(runs: pd.DataFrame, baseline: str, again: str | None, task: Lear
         abs((_gains(here, again, task) - _gains(here, baseline, task)).mean())
         for _, here in runs.groupby(BLOCK, sort=False)
     ]
-    return max((size for size in found if not math.isnan(size)), default=0.0)
+    return max((size for size in found if not math.isnan(size)), default=math.inf)
 
 
 def comparisons(
     runs: pd.DataFrame,
     baseline: str,
     task: LearningTask,
-    chance: float = 0.0,
+    floor: float = 0.0,
     same_tuning: Collection[str] = (),
 ) -> pd.DataFrame:
     """One row for each cell, kind and method, without the baseline itself, in the order of the runs.
@@ -59,7 +59,7 @@ def comparisons(
         runs: one row for each run.
         baseline: label of the method to compare with.
         task: what the runs learn.
-        chance: as `noise_floor` gives it.
+        floor: as `noise_floor` gives it.
         same_tuning: methods that have the baseline's tuning, so that chance in it changes no difference.
     """
     ran = runs[runs.status != "skipped"]
@@ -69,24 +69,33 @@ def comparisons(
         names = dict(zip(BLOCK, place)) | {"against": baseline}
         theirs, least = _gains(here, baseline, task), resolution(here, task)
         methods = [method for method in dict.fromkeys(here.method) if method != baseline]
+        floors = [0.0 if method in same_tuning else floor for method in methods]
         family = judge(
-            [compare(_gains(here, method, task), theirs, task.margin, least) for method in methods]
+            [
+                compare(_gains(here, method, task), theirs, task.margin, least, own)
+                for method, own in zip(methods, floors)
+            ]
         )
-        rows += [
-            {
-                **names,
-                "method": method,
-                **{name: of(judged) for name, of in _OF_SCORES.items()},
-                **_decided(judged, task.unit, 0.0 if method in same_tuning else chance, place in at_chance),
-            }
-            for method, judged in zip(methods, family)
-        ]
+        for method, judged in zip(methods, family):
+            lost = _lost(here, method, baseline)
+            verdict, said = words.on_score(judged, task.unit, place in at_chance, lost)
+            rows.append(
+                {
+                    **names,
+                    "method": method,
+                    **{name: of(judged) for name, of in _OF_SCORES.items()},
+                    "verdict": verdict.value,
+                    "words": said,
+                }
+            )
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
-def _decided(judged: Judged, unit: Unit, chance: float, at_chance: bool) -> dict[str, str]:
-    verdict, said = words.on_score(judged, unit, chance, at_chance)
-    return {"verdict": verdict.value, "words": said}
+def _lost(runs: pd.DataFrame, method: str, baseline: str) -> int:
+    """The pairs of which a run diverged or failed."""
+    statuses = runs.pivot(index="repetition", columns="method", values="status")
+    pairs = statuses.reindex(columns=[method, baseline]).dropna()
+    return int((pairs != "done").any(axis=1).sum())
 
 
 def resolution(runs: pd.DataFrame, task: LearningTask) -> float:

@@ -36,16 +36,19 @@ class Comparison:
     low: float  # of the 95 % t interval of the mean
     high: float
     margin: float
-    p_different: float  # two-sided paired t test; small: the mean is not 0
-    p_same: float  # TOST; small: the mean lies between -margin and +margin
-    p_not_inferior: float  # one-sided t test; small: the mean is above -margin
+    p_different: float  # two-sided paired t test; small: the mean is further from 0 than `floor`
+    p_same: float  # TOST; small: the mean lies between -margin and +margin, by more than `floor`
+    p_not_inferior: float  # one-sided t test; small: the mean is above -margin, by more than `floor`
+    floor: float = 0.0  # how far the mean may be off for another reason than these pairs
 
     def detectable(self, tests: int = 1) -> float:
         """A difference of this size is found with a probability of 80 %, or more, in a family of so many."""
-        return detectable_in_sd(self.n, tests) * self.sd if self.n >= 2 else _NAN
+        return self.floor + detectable_in_sd(self.n, tests) * self.sd if self.n >= 2 else _NAN
 
 
-def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float = 0.0) -> Comparison:
+def compare(
+    ours: pd.Series, theirs: pd.Series, margin: float, resolution: float = 0.0, floor: float = 0.0
+) -> Comparison:
     """Compare two series in pairs, `ours` minus `theirs`.
 
     Args:
@@ -54,6 +57,8 @@ def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float
         margin: of equivalence and of non-inferiority, in the unit of the values, above 0.
         resolution: from one possible value to the next, in the same unit. For accuracy it is one image. It
             matters only if all differences are equal.
+        floor: the noise floor of tuning, in the same unit. Tests ask for a distance beyond it, because it
+            shifts all pairs alike, so that no number of pairs would show it.
 
     Raises:
         ValueError: a repetition occurs twice, or a value is infinite.
@@ -66,12 +71,12 @@ def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float
     n, differences = len(pairs), (pairs.ours - pairs.theirs).to_numpy()
     if n < 2:
         mean = float(differences.mean()) if n else _NAN
-        return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN)
+        return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, floor)
     if np.ptp(differences) <= _ROUNDING:
-        return _of_equal_differences(n, float(differences[0]), margin, resolution)
-    tests = t_tests(differences, margin)
+        return _of_equal_differences(n, float(differences[0]), margin, resolution, floor)
+    tests = t_tests(differences, margin, floor)
     found = {name: float(value) for name, value in tests._asdict().items()}
-    return Comparison(n=n, margin=margin, **found)
+    return Comparison(n=n, margin=margin, floor=floor, **found)
 
 
 class Tests(NamedTuple):
@@ -86,25 +91,30 @@ class Tests(NamedTuple):
     p_not_inferior: NDArray[np.float64]
 
 
-def t_tests(differences: NDArray[np.float64], margin: float) -> Tests:
+def t_tests(differences: NDArray[np.float64], margin: float, floor: float = 0.0) -> Tests:
     """The tests of `compare`, of many samples at once.
 
     Args:
         differences: of shape [..., n], n >= 2, not all equal in a sample.
         margin: as in `compare`.
+        floor: as in `compare`.
     """
-    test = scipy.stats.ttest_1samp(differences, 0.0, axis=-1)
-    interval = test.confidence_interval(1 - LEVEL)
-    above = scipy.stats.ttest_1samp(differences, -margin, axis=-1, alternative="greater").pvalue
-    below = scipy.stats.ttest_1samp(differences, margin, axis=-1, alternative="less").pvalue
+    interval = scipy.stats.ttest_1samp(differences, 0.0, axis=-1).confidence_interval(1 - LEVEL)
+
+    def above(least: float) -> NDArray[np.float64]:
+        return scipy.stats.ttest_1samp(differences, least, axis=-1, alternative="greater").pvalue
+
+    def below(most: float) -> NDArray[np.float64]:
+        return scipy.stats.ttest_1samp(differences, most, axis=-1, alternative="less").pvalue
+
     return Tests(
         mean=differences.mean(axis=-1),
         sd=differences.std(axis=-1, ddof=1),
         low=interval.low,
         high=interval.high,
-        p_different=test.pvalue,
-        p_same=np.maximum(above, below),
-        p_not_inferior=above,
+        p_different=np.minimum(1.0, 2 * np.minimum(above(floor), below(-floor))),
+        p_same=np.maximum(above(floor - margin), below(margin - floor)),
+        p_not_inferior=above(floor - margin),
     )
 
 
@@ -124,7 +134,9 @@ def detectable_in_sd(n: int, tests: int = 1) -> float:
     return float(scipy.optimize.brentq(missed, 0.0, 2 * (math.sqrt(limit / n) + 2)))
 
 
-def _of_equal_differences(n: int, difference: float, margin: float, resolution: float) -> Comparison:
+def _of_equal_differences(
+    n: int, difference: float, margin: float, resolution: float, floor: float
+) -> Comparison:
     """All differences are equal, so that a t test would divide by 0.
 
     If they are 0, the results are equal in every pair, and nothing differs. Otherwise the values may be too
@@ -132,13 +144,14 @@ def _of_equal_differences(n: int, difference: float, margin: float, resolution: 
     the resolution, so the t tests assume the largest standard deviation that n numbers there can have.
     """
     if abs(difference) <= _ROUNDING:
-        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0)
+        beyond = 0.0 if floor < margin else 1.0
+        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, beyond, beyond, floor)
     sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
     error = sd / math.sqrt(n)
     t = scipy.stats.t(n - 1)
     half = float(t.ppf(1 - LEVEL / 2)) * error
-    above = float(t.sf((difference + margin) / error))
-    below = float(t.cdf((difference - margin) / error))
+    above = float(t.sf((difference + margin - floor) / error))
+    below = float(t.cdf((difference - margin + floor) / error))
     return Comparison(
         n=n,
         mean=difference,
@@ -146,9 +159,10 @@ def _of_equal_differences(n: int, difference: float, margin: float, resolution: 
         low=difference - half,
         high=difference + half,
         margin=margin,
-        p_different=float(2 * t.sf(abs(difference) / error)),
+        p_different=min(1.0, float(2 * t.sf((abs(difference) - floor) / error))),
         p_same=max(above, below),
         p_not_inferior=above,
+        floor=floor,
     )
 
 
@@ -186,7 +200,7 @@ FEWEST_PAIRS = 5
 class Verdict(StrEnum):
     """What tables say."""
 
-    DIFFERENT = "different"  # the mean difference is not 0
+    DIFFERENT = "different"  # the mean difference is not 0, nor within the noise floor
     NO_EFFECT = "no_effect"  # the mean difference is smaller than the margin
     INCONCLUSIVE = "inconclusive"  # too few pairs, or they spread too much
 

@@ -26,23 +26,22 @@ class Answer(NamedTuple):
     no_effect: bool = False  # they show neither, but that any effect is below the margin
 
 
-def on_score(judged: Judged, unit: Unit, chance: float = 0.0, at_chance: bool = False) -> Decision:
+def on_score(judged: Judged, unit: Unit, at_chance: bool = False, lost: int = 0) -> Decision:
     """About the method's score beside the baseline's; positive differences favour the method.
 
     Args:
         judged: differences in scores.
         unit: of the scores.
-        chance: the noise floor of tuning. No verdict rests on a smaller distance from what it excludes.
         at_chance: are the baseline's runs at chance level?
+        lost: pairs of which a run diverged or failed. What is left is a selection, so it says nothing.
     """
     difference = judged.comparison
-    if difference.n < FEWEST_PAIRS:
-        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_too_few(difference.n)))
+    if (why := _nothing_known(difference)) is not None:
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(why))
     if at_chance:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive("the baseline's runs are at chance level"))
-    distance = abs(difference.mean) if judged.differs else difference.margin - abs(difference.mean)
-    if (judged.differs or judged.within_margin) and _left_to_chance(distance, chance):
-        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_noise(chance, unit)))
+    if lost:
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_lost(difference.n, lost)))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
@@ -69,52 +68,48 @@ def on_speed(judged: Judged) -> Decision:
     return Decision(Verdict.INCONCLUSIVE, _inconclusive(_factor_found(difference.n, judged.detectable)))
 
 
-def on_gain(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+def on_gain(difference: Comparison, unit: Unit) -> Answer:
     """Is the method's score better? (Two-sided paired t test, and TOST where it finds no difference.)
 
     Args:
         difference: in scores; positive if the method's is better.
         unit: of the scores.
-        chance: as in `on_score`.
     """
-    if difference.n < FEWEST_PAIRS:
-        return Answer(None, _too_few(difference.n))
-    size = abs(difference.mean)
+    if (why := _nothing_known(difference)) is not None:
+        return Answer(None, why)
     if difference.p_different < LEVEL and difference.mean > 0:
-        return _beyond(chance, size, unit, Answer(True, _side(difference, unit)))
-    if difference.high <= 0:
-        if not size:
-            return Answer(False, _within(difference, unit))
-        return _beyond(chance, size, unit, Answer(False, _side(difference, unit)))
+        return Answer(True, _side(difference, unit))
+    if difference.sd == difference.mean == 0:
+        return Answer(False, _within(difference, unit))
+    if difference.high <= -difference.floor:
+        return Answer(False, _side(difference, unit))
     if difference.p_same < LEVEL:
-        answer = Answer(None, _within(difference, unit), no_effect=True)
-        return _beyond(chance, difference.margin - size, unit, answer)
+        return Answer(None, _within(difference, unit), no_effect=True)
     return Answer(None, _difference_found(difference.n, difference.detectable(), unit))
 
 
-def on_equality(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+def on_equality(difference: Comparison, unit: Unit) -> Answer:
     """Do the scores differ by less than the margin? (TOST.) The arguments are those of `on_gain`."""
-    if difference.n < FEWEST_PAIRS:
-        return Answer(None, _too_few(difference.n))
-    distance = abs(difference.margin - abs(difference.mean))
+    if (why := _nothing_known(difference)) is not None:
+        return Answer(None, why)
     if difference.p_same < LEVEL:
         side = f"{_side(difference, unit)}, but " if difference.p_different < LEVEL else ""
-        return _beyond(chance, distance, unit, Answer(True, side + _within(difference, unit)))
-    if difference.high <= -difference.margin or difference.low >= difference.margin:
-        return _beyond(chance, distance, unit, Answer(False, _side(difference, unit)))
+        return Answer(True, side + _within(difference, unit))
+    least = difference.margin + difference.floor
+    if difference.high <= -least or difference.low >= least:
+        return Answer(False, _side(difference, unit))
     return Answer(None, f"the difference may be below or above {difference.margin:g} {unit.name}")
 
 
-def on_loss(difference: Comparison, unit: Unit, chance: float = 0.0) -> Answer:
+def on_loss(difference: Comparison, unit: Unit) -> Answer:
     """Does the method lose less than the margin? (One-sided test of non-inferiority; arguments as above.)"""
-    if difference.n < FEWEST_PAIRS:
-        return Answer(None, _too_few(difference.n))
+    if (why := _nothing_known(difference)) is not None:
+        return Answer(None, why)
     margin = f"{difference.margin:g} {unit.name}"
-    distance = abs(difference.mean + difference.margin)
     if difference.p_not_inferior < LEVEL:
-        return _beyond(chance, distance, unit, Answer(True, f"no loss of {margin} or more"))
-    if difference.high <= -difference.margin:
-        return _beyond(chance, distance, unit, Answer(False, f"a loss of {margin} or more"))
+        return Answer(True, f"no loss of {margin} or more")
+    if difference.high <= -difference.margin - difference.floor:
+        return Answer(False, f"a loss of {margin} or more")
     return Answer(None, f"the loss may be below or above {margin}")
 
 
@@ -141,25 +136,25 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
     return Answer(None, _factor_found(difference.n, difference.detectable()))
 
 
-def on_chance(chance: float, unit: Unit, baseline: str, again: str) -> str:
+def on_noise(floor: float, unit: Unit, baseline: str, again: str) -> str:
     """About the noise floor of tuning: how far the baseline and itself, tuned again, are apart."""
+    if math.isinf(floor):
+        return f"The noise floor of tuning is not known, because no pair of {again} and {baseline} is done."
     return (
-        f"Tuning leaves {_size(chance, unit)} to chance: the largest mean difference between {again} and "
-        f"{baseline}, which are one method, tuned twice. No verdict rests on a smaller difference."
+        f"Noise floor of tuning: {_size(floor, unit)}, the largest mean difference between {again} and "
+        f"{baseline}, which are one method, tuned twice. All tests ask for a distance beyond it."
     )
 
 
-def _left_to_chance(distance: float, chance: float) -> bool:
-    return bool(chance) and distance <= chance
+def _nothing_known(difference: Comparison) -> str | None:
+    """Why nothing can be said of a difference in scores, or None."""
+    if difference.n < FEWEST_PAIRS:
+        return _too_few(difference.n)
+    return "the noise floor of tuning is not known" if math.isinf(difference.floor) else None
 
 
-def _beyond(chance: float, distance: float, unit: Unit, answer: Answer) -> Answer:
-    """The answer; neither, if it is no further than the noise floor from what it excludes."""
-    return Answer(None, _noise(chance, unit)) if _left_to_chance(distance, chance) else answer
-
-
-def _noise(chance: float, unit: Unit) -> str:
-    return f"within what tuning leaves to chance: {_size(chance, unit)}"
+def _lost(pairs: int, lost: int) -> str:
+    return f"{lost} of {pairs + lost} pairs have a run that diverged or failed"
 
 
 def _side(difference: Comparison, unit: Unit) -> str:

@@ -127,7 +127,7 @@ class About(NamedTuple):
     cluster: str | None = None  # of emulated runs
     subset: str | None = None  # says which part of the suite is shown, if it is not the whole
     prepared_from: Mapping[str, str] = MappingProxyType({})  # by label: if another cell's preparation is used
-    chance: str | None = None  # what tuning leaves to chance, if that was measured
+    noise: str | None = None  # the noise floor of tuning, if that was measured
 
     @property
     def baseline(self) -> str:

@@ -88,7 +88,7 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
     }
     return [
         *[note.format(**names) for note, wanted in chosen.items() if wanted],
-        *([about.chance] if about.chance and compared else []),
+        *([about.noise] if about.noise and compared else []),
         *[f"No time, because {why}." for why in untimed],
         _ELSEWHERE,
     ]
