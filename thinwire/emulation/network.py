@@ -64,15 +64,16 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
     made, cables = [bridge], []
     under_way = round(rate_bits_per_second / 8 * 2 * latency_seconds)  # bytes in a round trip
     for node in range(nodes):
+        port = f"port{node}"
         try:
             namespace = namespaces.new_network()
             made.append(namespace)
             if latency_seconds:
-                cables.append(_delayed_cable(node, bridge, namespace))
+                cables.append(_delayed_cable(port, bridge, namespace))
                 _tune_for_latency(namespace, under_way)
             else:
-                _cable(node, bridge, namespace)
-            _connect(node, bridge, namespace, rate_bits_per_second, _QUEUE_BYTES + under_way)
+                _cable(port, INTERFACE, bridge, namespace)
+            _connect(node, port, bridge, namespace, rate_bits_per_second, _QUEUE_BYTES + under_way)
             _join_management(node, bridge, namespace)
         except (OSError, subprocess.CalledProcessError) as error:
             if node < 2:
@@ -89,15 +90,14 @@ class NodeFailed(Exception):
         self.node, self.cause = node, cause
 
 
-def _cable(node: int, bridge: int, namespace: int) -> None:
+def _cable(port: str, interface: str, bridge: int, namespace: int) -> None:
     with namespaces.entered(namespace) as number:
         # `ip` finds the namespace of the other end by a process in it, which is this process.
-        pair = f"link add {_port(node)} type veth peer name {INTERFACE} netns {number}"
-        _batch("ip", [pair], bridge)
+        _batch("ip", [f"link add {port} type veth peer name {interface} netns {number}"], bridge)
 
 
-def _delayed_cable(node: int, bridge: int, namespace: int) -> Cable:
-    return Cable(delayed_cables.tap(INTERFACE, namespace), delayed_cables.tap(_port(node), bridge))
+def _delayed_cable(port: str, bridge: int, namespace: int) -> Cable:
+    return Cable(delayed_cables.tap(INTERFACE, namespace), delayed_cables.tap(port, bridge))
 
 
 def _tune_for_latency(namespace: int, under_way: int) -> None:
@@ -116,9 +116,8 @@ def _tune_for_latency(namespace: int, under_way: int) -> None:
             (settings / name).write_text(f"{least} {first} {most}")
 
 
-def _connect(node: int, bridge: int, namespace: int, rate_bits_per_second: float, queue_bytes: int) -> None:
-    """Join both ends of a node's cable to what is there, and limit them."""
-    port = _port(node)
+def _connect(node: int, port: str, bridge: int, namespace: int, rate: float, queue_bytes: int) -> None:
+    """Join both ends of a node's cable to what is there, and limit them, to so many bits a second."""
     _batch("ip", [f"link set {port} addrgenmode none gso_max_size {_FRAMES} master bridge up"], bridge)
     up = [
         "link set lo up",
@@ -126,25 +125,17 @@ def _connect(node: int, bridge: int, namespace: int, rate_bits_per_second: float
         f"link set {INTERFACE} addrgenmode none gso_max_size {_FRAMES} up",
     ]
     _batch("ip", up, namespace)
-    limit = f"root handle 1: tbf rate {rate_bits_per_second:.0f}bit burst {BURST_BYTES} limit {queue_bytes}"
+    limit = f"root handle 1: tbf rate {rate:.0f}bit burst {BURST_BYTES} limit {queue_bytes}"
     _batch("tc", [f"qdisc add dev {INTERFACE} {limit}"], namespace)
     _batch("tc", [f"qdisc add dev {port} {limit}"], bridge)
 
 
 def _join_management(node: int, bridge: int, namespace: int) -> None:
-    port = f"manage{node}"
-    with namespaces.entered(namespace) as number:
-        pair = f"link add {port} type veth peer name {MANAGEMENT} netns {number}"
-        _batch("ip", [pair, f"link set {port} addrgenmode none master management up"], bridge)
-    up = [
-        f"address add {address(node, 78)}/16 dev {MANAGEMENT}",
-        f"link set {MANAGEMENT} addrgenmode none up",
-    ]
+    port, own = f"manage{node}", f"{address(node, 78)}/16"
+    _cable(port, MANAGEMENT, bridge, namespace)
+    _batch("ip", [f"link set {port} addrgenmode none master management up"], bridge)
+    up = [f"address add {own} dev {MANAGEMENT}", f"link set {MANAGEMENT} addrgenmode none up"]
     _batch("ip", up, namespace)
-
-
-def _port(node: int) -> str:
-    return f"port{node}"
 
 
 def _batch(program: str, commands: list[str], namespace: int) -> None:
