@@ -45,6 +45,18 @@ def test_the_best_of_several_is_compared_with():
     assert (row["against"], row["estimate"]) == ("ssgd", 1)
 
 
+def test_a_claim_about_the_best_of_several_is_held_only_against_each():
+    """The runs that test it have chosen the best one, too. Here the other has a lower mean, and a wide spread."""
+    rows = [run("ssgd", n, accuracy=92 + n / 100) for n in range(6)]
+    rows += [run("thin", n, accuracy=93 + n % 2 / 10) for n in range(6)]
+    wide = [run("ssgd_bf16", n, accuracy=91 + 4 * (-1) ** n) for n in range(6)]
+    alone, both = claim(**ACCURACY["more"]), claim(against=["ssgd", "ssgd_bf16"], **ACCURACY["more"])
+    assert row_of(alone, *rows)["verdict"] == "held"
+    row = row_of(both, *rows, *wide)
+    assert (row["against"], row["verdict"]) == ("ssgd", "inconclusive")
+    assert row["reason"].startswith("inconclusive against ssgd_bf16: 6 pairs would find")
+
+
 def test_runs_are_paired_by_repetition_within_a_place():
     first = [run("ssgd", 0, 100), run("thin", 1, 30), run("ssgd", 1, 60), run("thin", 0, 50)]
     other = [run("ssgd", 0, 10, workers=4), run("thin", 0, 20, workers=4)]

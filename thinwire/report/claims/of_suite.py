@@ -157,24 +157,38 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tu
         return claim.against, Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     more_is_better = claim.metric in SCORES and SCORES[claim.metric].higher_is_better
     best = str(means.idxmax() if more_is_better else means.idxmin())
+    outcome = _against(best, claim, runs, suite, floor)
+    if outcome.verdict is not Verdict.HELD:
+        return [best], outcome
+    # The runs that test the claim have also chosen the best, so it has to be held against each of them.
+    for other in means.index.drop(best):
+        beside = _against(other, claim, runs, suite, floor)
+        if beside.verdict not in (Verdict.HELD, Verdict.NOT_TESTABLE):
+            why = f"{beside.verdict} against {other}: {beside.reason}"
+            return [best], outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
+    return [best], outcome
+
+
+def _against(other: str, claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> Outcome:
+    """The verdict in this cell if the claim is about this one other method."""
+    known = runs[runs.value.notna()]
     values = known.set_index("repetition").groupby("method").value
-    pairs = pd.concat({each: values.get_group(each) for each in (claim.method, best)}, axis=1, join="inner")
+    pairs = pd.concat({each: values.get_group(each) for each in (claim.method, other)}, axis=1, join="inner")
     if pairs.empty:
-        return [best], Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
+        return Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     task = task_of_runs(known)
-    if claim.metric in SCORES and untrained(known, best, task):
-        return [best], Outcome(Verdict.INCONCLUSIVE, f"the runs of {best} are at chance level")
-    if unequal := _why_not_equal(claim, known, best):
-        return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
+    if claim.metric in SCORES and untrained(known, other, task):
+        return Outcome(Verdict.INCONCLUSIVE, f"the runs of {other} are at chance level")
+    if unequal := _why_not_equal(claim, known, other):
+        return Outcome(Verdict.NOT_TESTABLE, unequal)
     # Chance in tuning changes no difference of methods that have one tuning.
     tuned_as = heirs(entries_of(suite)) if floor else {}
-    if tuned_as.get(claim.method, claim.method) == tuned_as.get(best, best):
+    if tuned_as.get(claim.method, claim.method) == tuned_as.get(other, other):
         floor = 0.0
-    step = resolution(known, task)
-    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], step, floor)
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution(known, task), floor)
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
-        lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
+        lost = runs[runs.method.isin([claim.method, other]) & runs.value.isna()]
         states = lost[["method", "status"]].drop_duplicates().to_numpy()
         which = "".join(f"; {m}: {'without times' if s == 'done' else s}" for m, s in states)
         why = f"{outcome.n} of the suite's {suite.repetitions} pairs are complete{which}"
@@ -182,7 +196,7 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tu
     if suite.device == "cpu" and claim.scope == "number" and outcome.low != outcome.high:
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
         outcome = outcome._replace(verdict=Verdict.INCONCLUSIVE, reason=why)
-    return [best], outcome
+    return outcome
 
 
 def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None:
