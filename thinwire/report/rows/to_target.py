@@ -1,16 +1,18 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
-from collections.abc import Callable, Hashable, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
 from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, at_chance_level, reaching
-from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, MARGIN_OF_SPEED, compare
+from thinwire.report.statistics.paired import LEVEL, holm
 
 _GROUP = [*BLOCK, "method"]
 _MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}
@@ -48,18 +50,20 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
-        allowed = [(t, _needs(reference, of_reference, t, task)) for t in targets]
-        for method, group in here.groupby("method", sort=False):
-            for target, reference_needs in allowed:
-                needs = _needs(group, _curves(group, every), target, task)
+        methods = dict(iter(here.groupby("method", sort=False)))
+        others = [method for method, group in methods.items() if not group.index.equals(reference.index)]
+        of_place: dict[Hashable, list[dict[str, object]]] = {method: [] for method in methods}
+        for target in targets:
+            needs = {m: _needs(group, _curves(group, every), target, task) for m, group in methods.items()}
+            allowed = _needs(reference, of_reference, target, task).epochs
+            epochs = {method: needs[method].epochs for method in others}
+            found = convergences(epochs, allowed, reference.epochs.max())
+            for method, own_needs in needs.items():
                 row = {**dict(zip(BLOCK, place)), "method": method, "target_score": target}
-                row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
-                row["convergence"] = (
-                    Convergence.REFERENCE
-                    if group.index.equals(reference.index)
-                    else convergence(needs.epochs, reference_needs.epochs, reference.epochs.max())
-                ).value
-                rows.append(row)
+                row |= _summary(own_needs) | {"reference_workers": reference.workers.iloc[0]}
+                row["convergence"] = found.get(method, Convergence.REFERENCE).value
+                of_place[method].append(row)
+        rows += itertools.chain(*of_place.values())
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -137,31 +141,51 @@ class Convergence(StrEnum):
     """What tables say about the epochs to a target."""
 
     REFERENCE = "reference"  # these runs are the reference
-    SUSPICIOUS = "suspicious"  # fewer epochs than the reference allows
-    LATE = "late"  # more epochs, or a miss where the reference has none
+    SUSPICIOUS = "suspicious"  # fewer epochs than the reference
+    LATE = "late"  # more epochs
     PLAUSIBLE = "plausible"  # neither
-    INCONCLUSIVE = "inconclusive"  # too few pairs, or misses on both sides
+    INCONCLUSIVE = "inconclusive"  # too few pairs: even if all agreed, they would show neither
 
 
-def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) -> Convergence:
-    """Compare epochs to a target with those of the reference, in pairs of the same repetition.
+def convergences(
+    epochs: Mapping[Hashable, pd.Series], reference: pd.Series, trained_epochs: float
+) -> dict[Hashable, Convergence]:
+    """Compare the epochs to a target with those of the reference, in pairs of the same repetition.
+
+    By a two-sided sign test, because a miss is infinite, and because epochs are as coarse as evaluations are
+    rare: pairs with equal epochs say nothing. The tests of all methods are corrected by Holm's method.
 
     Args:
-        epochs: of each run until it reaches the target, with the repetition as index; a miss is infinite.
+        epochs: for each method, those of each run until it reaches the target, with the repetition as index;
+            a miss is infinite.
         reference: of the runs of the reference, likewise.
-        trained_epochs: that a run of the reference has in all. A miss of the reference counts as
-            reached after these, so that it makes no method suspicious.
+        trained_epochs: that a run of the reference has in all. If it misses what the method reaches, it
+            counts as reached after these, so that it makes no method suspicious.
     """
-    both = epochs.index.intersection(reference.index)
-    if len(both) < FEWEST_PAIRS:
-        return Convergence.INCONCLUSIVE
-    if np.isinf(epochs[both]).any():
-        missed = np.isinf(reference[both]).any()
-        return Convergence.INCONCLUSIVE if missed else Convergence.LATE
-    difference = compare(epochs[both], reference[both].replace(np.inf, trained_epochs), MARGIN_OF_SPEED)
-    if difference.p_different / 2 >= LEVEL:  # one-sided
-        return Convergence.PLAUSIBLE
-    return Convergence.SUSPICIOUS if difference.mean < 0 else Convergence.LATE
+    pairs, signs = {}, {}
+    for method, own in epochs.items():
+        both = own.index.intersection(reference.index)
+        ours, theirs = own[both], reference[both]
+        theirs = theirs.where(np.isinf(ours), theirs.replace(np.inf, trained_epochs))
+        pairs[method] = len(both)
+        signs[method] = (ours > theirs).astype(int) - (ours < theirs).astype(int)
+    corrected = dict(zip(epochs, holm([_sign_test(sign) for sign in signs.values()])))
+    return {
+        method: _convergence(signs[method].sum(), corrected[method], 2 * 0.5 ** pairs[method] * len(epochs))
+        for method in epochs
+    }
+
+
+def _sign_test(signs: pd.Series) -> float:
+    later, earlier = int((signs > 0).sum()), int((signs < 0).sum())
+    return float(scipy.stats.binomtest(later, later + earlier).pvalue) if later + earlier else 1.0
+
+
+def _convergence(balance: int, p: float, least_p: float) -> Convergence:
+    """`least_p`: that of as many pairs which all agree."""
+    if p < LEVEL:
+        return Convergence.LATE if balance > 0 else Convergence.SUSPICIOUS
+    return Convergence.PLAUSIBLE if least_p < LEVEL else Convergence.INCONCLUSIVE
 
 
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
