@@ -164,6 +164,8 @@ def test_no_verdict_rests_on_less_than_what_tuning_leaves_to_chance(direction, o
     rows = [run(name, n, accuracy=score + n / 100) for name, score in scores.items() for n in range(6)]
     row = row_of(of, *rows, methods=methods)
     assert row["verdict"] == verdict
+    if (direction, verdict) == ("more", "inconclusive"):
+        assert "6 pairs would find a difference of 0.7" in row["reason"]
 
 
 def test_what_may_be_said():
@@ -232,6 +234,20 @@ def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
     row = row_of(claim(**TO_TARGET), *rows, curves=curves)
     assert row["verdict"] == "held"
     assert 40 < row["low"] < row["estimate"] < row["high"] < 50
+
+
+def test_runs_at_chance_level_decide_nothing():
+    """Guessing has 10 %. A target that follows from it is reached at once."""
+    rows = [timed(method, n, 40, accuracy=10) for method in ("ssgd", "thin") for n in range(6)]
+    place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "kind": "measured"}
+    curves = pd.DataFrame(
+        place | {"method": method, "repetition": n, "step": 1, "score": 10, "train_seconds": seconds + n}
+        for method, seconds in (("ssgd", 40.0), ("thin", 10.0))
+        for n in range(6)
+    )
+    for of in (claim(**ACCURACY["same"], **points(0.3)), claim(**TO_TARGET)):
+        row = row_of(of, *rows, curves=curves)
+        assert (row["verdict"], row["reason"]) == ("inconclusive", "the runs of ssgd are at chance level")
 
 
 @pytest.fixture

@@ -177,8 +177,10 @@ def _against(other: str, claim: Claim, runs: pd.DataFrame, suite: Suite, floor: 
     if pairs.empty:
         return Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     task = task_of_runs(known)
-    if claim.metric in SCORES and untrained(known, other, task):
-        return Outcome(Verdict.INCONCLUSIVE, f"the runs of {other} are at chance level")
+    # Whose scores decide: the baseline's set the target, which guessing reaches if they are no better.
+    scored = {**dict.fromkeys(SCORES, other), "seconds_to_target": suite.baseline}.get(claim.metric)
+    if scored is not None and untrained(runs, scored, task):
+        return Outcome(Verdict.INCONCLUSIVE, f"the runs of {scored} are at chance level")
     if unequal := _why_not_equal(claim, known, other):
         return Outcome(Verdict.NOT_TESTABLE, unequal)
     # Chance in tuning changes no difference of methods that have one tuning.
