@@ -46,7 +46,7 @@ def test_the_best_of_several_is_compared_with():
 
 
 def test_a_claim_about_the_best_of_several_is_held_only_against_each():
-    """The runs that test it have chosen the best one, too. Here the other has a lower mean, and a wide spread."""
+    """The runs that test it have chosen the best one, too. Here the other is lower, with a wide spread."""
     rows = [run("ssgd", n, accuracy=92 + n / 100) for n in range(6)]
     rows += [run("thin", n, accuracy=93 + n % 2 / 10) for n in range(6)]
     wide = [run("ssgd_bf16", n, accuracy=91 + 4 * (-1) ** n) for n in range(6)]

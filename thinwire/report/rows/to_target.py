@@ -50,9 +50,9 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
-        methods = dict(iter(here.groupby("method", sort=False)))
+        methods = {str(label): group for label, group in here.groupby("method", sort=False)}
         others = [method for method, group in methods.items() if not group.index.equals(reference.index)]
-        of_place: dict[Hashable, list[dict[str, object]]] = {method: [] for method in methods}
+        of_place: dict[str, list[dict[str, object]]] = {method: [] for method in methods}
         for target in targets:
             needs = {m: _needs(group, _curves(group, every), target, task) for m, group in methods.items()}
             allowed = _needs(reference, of_reference, target, task).epochs
@@ -148,8 +148,8 @@ class Convergence(StrEnum):
 
 
 def convergences(
-    epochs: Mapping[Hashable, pd.Series], reference: pd.Series, trained_epochs: float
-) -> dict[Hashable, Convergence]:
+    epochs: Mapping[str, pd.Series], reference: pd.Series, trained_epochs: float
+) -> dict[str, Convergence]:
     """Compare the epochs to a target with those of the reference, in pairs of the same repetition.
 
     By a two-sided sign test, because a miss is infinite, and because epochs are as coarse as evaluations are
