@@ -109,7 +109,7 @@ def test_there_is_no_target_that_guessing_reaches():
 
 
 def many(method, *epochs, **more):
-    """Twice as many runs, which reach every target after these numbers of epochs."""
+    """Runs that reach every target after these numbers of epochs; each number occurs twice."""
     return [run(method, r, *([50] * (e - 1)), *([100] * (9 - e)), **more) for r, e in enumerate(2 * epochs)]
 
 

@@ -172,8 +172,8 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tu
 def _against(other: str, claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> Outcome:
     """The verdict in this cell if the claim is about this one other method."""
     known = runs[runs.value.notna()]
-    values = known.set_index("repetition").groupby("method").value
-    pairs = pd.concat({each: values.get_group(each) for each in (claim.method, other)}, axis=1, join="inner")
+    ours, theirs = (known[known.method == m].set_index("repetition").value for m in (claim.method, other))
+    pairs = pd.concat([ours, theirs], axis=1, join="inner")
     if pairs.empty:
         return Outcome(Verdict.INCONCLUSIVE, "no pair of runs is done")
     task = task_of_runs(known)

@@ -1,6 +1,5 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
-import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import StrEnum
 
@@ -52,7 +51,7 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         of_reference = _curves(reference, every)
         methods = {str(label): group for label, group in here.groupby("method", sort=False)}
         others = [method for method, group in methods.items() if not group.index.equals(reference.index)]
-        of_place: dict[str, list[dict[str, object]]] = {method: [] for method in methods}
+        of_place: list[dict[str, object]] = []
         for target in targets:
             needs = {m: _needs(group, _curves(group, every), target, task) for m, group in methods.items()}
             allowed = _needs(reference, of_reference, target, task).epochs
@@ -62,8 +61,8 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
                 row = {**dict(zip(BLOCK, place)), "method": method, "target_score": target}
                 row |= _summary(own_needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = found.get(method, Convergence.REFERENCE).value
-                of_place[method].append(row)
-        rows += itertools.chain(*of_place.values())
+                of_place.append(row)
+        rows += sorted(of_place, key=lambda row: [*methods].index(str(row["method"])))
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
@@ -162,17 +161,16 @@ def convergences(
         trained_epochs: that a run of the reference has in all. If it misses what the method reaches, it
             counts as reached after these, so that it makes no method suspicious.
     """
-    pairs, signs = {}, {}
+    signs = {}
     for method, own in epochs.items():
         both = own.index.intersection(reference.index)
         ours, theirs = own[both], reference[both]
         theirs = theirs.where(np.isinf(ours), theirs.replace(np.inf, trained_epochs))
-        pairs[method] = len(both)
         signs[method] = (ours > theirs).astype(int) - (ours < theirs).astype(int)
-    corrected = dict(zip(epochs, holm([_sign_test(sign) for sign in signs.values()])))
+    corrected = holm([_sign_test(sign) for sign in signs.values()])
     return {
-        method: _convergence(signs[method].sum(), corrected[method], 2 * 0.5 ** pairs[method] * len(epochs))
-        for method in epochs
+        method: _convergence(sign.sum(), p, 2 * 0.5 ** len(sign) * len(signs))
+        for (method, sign), p in zip(signs.items(), corrected)
     }
 
 
