@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import ttost_paired
 
@@ -46,6 +47,8 @@ def test_the_tests_are_those_of_scipy_and_statsmodels():
     wider = compare(ours, theirs, margin=0.5)
     assert wider.p_same < found.p_same
     assert wider.p_different == found.p_different
+    many = [0.04, 0.001, 0.3, 0.04, 0.012, 0.9, 0.02]
+    assert paired.holm(many) == pytest.approx(multipletests(many, method="holm")[1])
 
 
 def test_only_repetitions_that_both_have_are_pairs():

@@ -186,11 +186,13 @@ def of_mean(values: pd.Series, further: int, level: float) -> tuple[float, float
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """The corrected p-values, in the same order; NaN stays NaN and does not count."""
-    from statsmodels.stats.multitest import multipletests
-
-    known = [p for p in p_values if not math.isnan(p)]
-    corrected = iter(multipletests(known, method="holm")[1] if known else [])
-    return [math.nan if math.isnan(p) else float(next(corrected)) for p in p_values]
+    order = np.argsort(p_values)  # NaN last
+    smallest_first = np.asarray(p_values, float)[order]
+    tests_left = np.arange(np.isfinite(smallest_first).sum(), 0, -1)
+    corrected = np.full(len(order), math.nan)
+    known = order[: len(tests_left)]
+    corrected[known] = np.minimum(1, np.maximum.accumulate(smallest_first[: len(tests_left)] * tests_left))
+    return corrected.tolist()
 
 
 # With fewer pairs nothing is said: a spread that three runs show is too uncertain.
