@@ -203,11 +203,12 @@ def rebuild(reference: Path, processes: int) -> list[str]:
             sentences = [reported[suite].result() for suite in suites]
             table, left_out = judged.result()
             mapped.result()
-        claims.write(table, view)
-        page.write(view)
-        paper.paper(view)
+            claims.write(table, view)
+            for published in (pool.submit(page.write, view), pool.submit(paper.paper, view)):
+                published.result()
         hand_over(view, reference)
-    all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
+    of_suites = (f"{suite}: {said}" for suite, several in zip(suites, sentences) for said in several)
+    all_sentences = [*of_suites, *left_out]
     return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
 
 
