@@ -12,8 +12,7 @@ from matplotlib import pyplot as plt
 from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
-from thinwire.config.entries import entries_of
-from thinwire.config.suite import load
+from thinwire.config.expand import cells
 from thinwire.publish.paper import declarations, values
 from thinwire.publish.paper.declarations import SOURCES, Bars, Declarations
 from thinwire.publish.paper.values import Collected, Value, number_of
@@ -189,10 +188,18 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
 
 
 def options_of(suite: str) -> dict[str, str]:
-    """The options that a suite gives each method, such as `period 4`; the others have their defaults."""
+    """The options that a suite gives each method, such as `period 4`; the others have their defaults.
+
+    An option that is tuned may have several values, of several places: `outer_lr 0.4 or 0.8`.
+    """
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    for cell in cells(suite):
+        of_method = found.setdefault(cell.method.label, {})
+        for key, value in cell.method.options.items():
+            of_method.setdefault(key, {})[_shown(value)] = None
     return {
-        label: ", ".join(f"{key} {_shown(value)}" for key, value in entry.options.items())
-        for label, entry in entries_of(load(suite)).items()
+        label: ", ".join(f"{key} {' or '.join(values)}" for key, values in of_method.items())
+        for label, of_method in found.items()
     }
 
 
