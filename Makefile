@@ -55,8 +55,8 @@ setup:
 clean:
 	rm -rf .venv site
 
-# Snakemake's notes belong to the results; results/reference and results/unfinished are part of the project.
+# Snakemake's notes belong to the results; results/reference is part of the project.
 clean-results:
-	@printf 'delete all of results/ but reference/ and unfinished/? [y/N] ' && read -r answer && [ "$$answer" = y ]
-	find results -mindepth 1 -maxdepth 1 ! -name reference ! -name unfinished -exec rm -rf {} +
+	@printf 'delete all of results/ but results/reference? [y/N] ' && read -r answer && [ "$$answer" = y ]
+	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +
 	rm -rf .snakemake wandb results/reference/runs results/reference/paper

@@ -25,7 +25,7 @@ METHODS = ("ssgd", "ssgd_bf16", "top_k")
 # megabytes between nodes and the milliseconds of computing.
 PLACES = ((8, 2), (16, 4), (16, 2))
 LINKS = ((1.0, 1e-4), (1.0, 0.025), (100.0, 5e-6), (100.0, 0.025))
-OF_STEP = {"ssgd": (40.0, 10.0), "ssgd_bf16": (20.0, 10.0), "top_k": (2.0, 30.0), "diloco": (0.5, 10.0)}
+OF_STEP = {"ssgd": (40.0, 10.0), "ssgd_bf16": (20.0, 10.0), "top_k": (2.0, 30.0), "sparse_loco": (0.5, 10.0)}
 
 
 def publish(results: Path, patch: object) -> None:
@@ -102,12 +102,12 @@ def claim(results: Path) -> None:
 
 
 def time_without_data(results: Path) -> pd.DataFrame:
-    """Write times of a suite on GPUs, and return them. `diloco` has none on two nodes of eight."""
+    """Write times of a suite on GPUs, and return them. `sparse_loco` has none on two nodes of eight."""
     rows = []
     for workers, nodes in PLACES:
         for rate, latency in LINKS:
             for method, (megabytes, computing) in OF_STEP.items():
-                if method == "diloco" and (workers, nodes) == (16, 2):
+                if method == "sparse_loco" and (workers, nodes) == (16, 2):
                     continue
                 link = {
                     "workers": workers,

@@ -131,12 +131,12 @@ def test_the_plan_shows_the_methods_at_the_chosen_point_and_the_map_leads_to_it(
     def columns(*titles):
         return [column(page, "#plan-table", title) for title in titles]
 
-    assert choose_point("choose-workers", 16) == ["diloco", "top_k", "ssgd_bf16", "ssgd"]
+    assert choose_point("choose-workers", 16) == ["sparse_loco", "top_k", "ssgd_bf16", "ssgd"]
     assert columns("step, s", "speed-up") == [
         ["0.01410", "0.04610", "0.1701", "0.3301"],
         ["12.06", "3.69", "1.00", "0.52"],
     ]
-    assert choose_point("link-rate", 1) == ["diloco", "ssgd_bf16", "ssgd", "top_k"]
+    assert choose_point("link-rate", 1) == ["sparse_loco", "ssgd_bf16", "ssgd", "top_k"]
     assert columns("MB sent", "Gbit/s needed") == [
         ["0.50", "20.00", "40.00", "2.00"],
         ["100", "none of those", "none of those", "100"],

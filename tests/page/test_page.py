@@ -159,11 +159,11 @@ def test_times_without_data_are_addressed_by_method_place_and_link(text):
     places, links = network["places"], network["links"]
     at = places.index([16, 4]), links.index([1, 0.025])
     assert (places, links) == (sorted(places), sorted(links))
-    bf16, top_k, diloco = (network["methods"].index(name) for name in ("ssgd_bf16", "top_k", "diloco"))
+    bf16, top_k, unknown = (network["methods"].index(name) for name in ("ssgd_bf16", "top_k", "sparse_loco"))
     assert network["milliseconds"][top_k][at[0]][at[1]] == 71
     assert network["computing"][top_k][at[0]] == 30, "the same over all links"
     assert network["bytes"][bf16][at[0]] == 20e6
-    assert network["milliseconds"][diloco][places.index([16, 2])] is None
+    assert network["milliseconds"][unknown][places.index([16, 2])] is None
     assert set(network["baseline"]) == {"ssgd_bf16"}
     assert set(network["validated"]) == {False}
 
@@ -175,8 +175,8 @@ def test_methods_without_data_say_their_class_and_what_is_known_of_them(text):
     assert (methods["ssgd_bf16"]["module"], methods["ssgd_bf16"]["known"]) == ("ssgd", "baseline")
     assert (methods["top_k"]["class"], methods["top_k"]["known"]) == ("all-gather", "changed")
     assert 0 < methods["top_k"]["error_percent"] < 5
-    assert (methods["diloco"]["known"], methods["diloco"]["accuracy"]) == ("unknown", None)
-    assert 'id="method-diloco"' in text, "a link leads there"
+    assert (methods["sparse_loco"]["known"], methods["sparse_loco"]["accuracy"]) == ("unknown", None)
+    assert 'id="method-sparse_loco"' in text, "a link leads there"
 
 
 def test_results_without_such_times_have_no_such_section(plain):

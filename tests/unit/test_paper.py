@@ -222,6 +222,8 @@ def test_the_paper_prints_the_options_that_the_suite_sets():
     options = paper.options_of(paper.STUDY)
     assert options["dgc"] == "density 0.01, warmup_densities 0.0625"
     assert options["local_sgd"] == ""
+    # Tuned, and not to the same values in every place.
+    assert options["diloco"] == "period 16, outer_lr 0.4487 or 0.7662, outer_momentum 0.7195 or 0.3603"
 
 
 def test_bars_of_values_become_a_figure_of_the_paper(copied, monkeypatch):

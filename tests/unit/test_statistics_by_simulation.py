@@ -56,7 +56,7 @@ def test_the_page_says_how_often_equal_methods_are_called_the_same(row):
 
 
 def test_the_page_says_which_difference_is_found():
-    for (_, sizes), tests in zip(rows_of("detectable"), (1, 11), strict=True):
+    for (_, sizes), tests in zip(rows_of("detectable"), (1, 15), strict=True):
         assert sizes == {n: round(detectable_in_sd(n, tests), 2) for n in sizes}
 
 

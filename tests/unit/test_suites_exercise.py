@@ -94,13 +94,22 @@ KNOWN = {
         f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
     ("demo", "multi_step_delay"): NO_CREDIT,
+    ("laptop", "diloco"): WHOLE_PERIODS,
+    ("sensitivity/laptop_surprises", "diloco_0.0283"): WHOLE_PERIODS,
     ("text_demo", "diloco"): WHOLE_PERIODS,
     ("tracks/v1", "diloco"): WHOLE_PERIODS,
     ("tracks/v1", "muloco"): WHOLE_PERIODS,
     ("validation", "multi_step_delay"): NO_CREDIT,
 }
-# Their warm-ups are longer than the runs here; `rivals_adamw` and `length/epochs_24` have the same branches.
-TOO_LONG = {("text", "one_bit_adam"), ("length/images_60000", "multi_step_delay")}
+# Their warm-ups are longer than the runs here. Others have the same branches: `rivals`, `rivals_adamw` and
+# `length/epochs_24`.
+TOO_LONG = {
+    ("text", "one_bit_adam"),
+    ("length/images_60000", "multi_step_delay"),
+    ("laptop", "power_sgd"),
+    ("laptop", "acp_sgd"),
+    ("sensitivity/laptop_surprises", "acp_sgd_rank_4_0.0283"),
+}
 # Published likewise, with all gradients of a model in one bucket.
 ONE_BUCKET = {
     *((suite, label) for suite in ("demo", "validation", "tracks/v1") for label in ("ssgd", "ssgd_bf16")),
