@@ -5,15 +5,18 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from benchmarks import prose_numbers, study_results, suite_minutes
+from benchmarks import committed_tables, prose_numbers, study_results, suite_minutes
 from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
 from thinwire.base.errors import UserError
 from thinwire.config import claims as claim_files
 from thinwire.config import suite
+from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
+from thinwire.simulation.cost import cost_of, devices_by_name
 
 README = (ROOT / "README.md").read_text()
 # Words of all pages. It rises only with what the pages describe: methods, tasks, data sets.
@@ -63,6 +66,18 @@ def test_the_page_of_the_artifact_names_every_suite_with_claims_and_the_minutes_
     minutes = [row.split(",") for row in suite_minutes.MINUTES.read_text().splitlines()[1:]]
     shown = [[f"`{name}`", runs, its] for name, runs, its, processor in minutes if name in CLAIMS]
     assert pages.tables(ARTIFACT)[0][1:] == shown
+
+
+def test_the_page_of_the_artifact_says_how_many_records_there_are():
+    records = len(pd.read_csv(committed_tables.FOLDER / "summary.csv"))
+    assert f"`{records} records, {records} sound`" in ARTIFACT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CLAIMS if suite.load(name).device == "cuda"])
+def test_the_page_of_the_artifact_says_what_suites_on_gpus_cost(name, tmp_path):
+    hours = cost_of(cells(name), devices_by_name("a100"), tmp_path).gpu_hours
+    assert f"`{name}` ({float(f'{hours:.3g}'):,.0f})" in " ".join(ARTIFACT.split())
 
 
 def test_every_claim_of_the_publications_is_in_a_suite_or_listed_as_untested():

@@ -177,7 +177,7 @@ def test_what_may_be_said():
         in contradicted["says"]
     )
     (unknown,) = rows_without_runs("s", suite(claim()))
-    assert (unknown["verdict"], unknown["reason"], unknown["n"]) == ("inconclusive", "no runs yet", 0)
+    assert (unknown["verdict"], unknown["reason"][:11], unknown["n"]) == ("inconclusive", "no runs yet", 0)
     assert "It is not decided yet" in unknown["says"]
 
     post_hoc = row_of(claim(post_hoc=True), run("ssgd", 0), run("thin", 0, 50))
@@ -286,7 +286,8 @@ def test_a_suite_with_runs_has_verdicts_and_the_others_have_none_yet(results):
     assert own.verdict["002-a.4"] == "contradicted"
     assert own.verdict["002-c"] == "inconclusive"
     assert f"3 of the suite's {suite.repetitions} pairs are complete" in own.reason["002-c"]
-    assert set(rows_of_suite(made, "claims/hylo").reason) == {"no runs yet"}
+    cost = "`thinwire cells claims/hylo --cost a100` predicts their GPU hours"
+    assert set(rows_of_suite(made, "claims/hylo").reason) == {f"no runs yet; {cost}"}
 
 
 def test_without_any_results_every_claim_is_there(tmp_path):

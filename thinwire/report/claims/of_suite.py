@@ -97,7 +97,8 @@ _NOWHERE = dict.fromkeys(CELL, "")
 
 def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
     """A row for each claim of a suite that has not been run."""
-    nothing = Outcome(Verdict.INCONCLUSIVE, "no runs yet")
+    cost = f"; `thinwire cells {name} --cost a100` predicts their GPU hours" if suite.device == "cuda" else ""
+    nothing = Outcome(Verdict.INCONCLUSIVE, f"no runs yet{cost}")
     yield from (_row(name, suite, claim, claim.against, nothing, _NOWHERE) for claim in suite.claim)
 
 
