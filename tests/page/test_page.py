@@ -93,6 +93,12 @@ def test_methods_of_one_map_of_the_committed_results_have_different_colours():
             assert len({looks_of_figures.look(method).colour for method in methods}) == len(methods)
 
 
+def test_the_page_of_the_committed_results_opens_with_the_suite_with_most_runs():
+    names = [suite["name"] for suite in content((ROOT / REFERENCE / "index.html").read_text())["suites"]]
+    runs = pd.read_csv(ROOT / REFERENCE / "summary.csv", usecols=["suite"]).suite.value_counts()
+    assert [runs[name] for name in names] == sorted(runs, reverse=True)
+
+
 def test_every_run_has_the_path_of_its_record(results, text):
     (suite,) = content(text)["suites"]
     paths = suite["tables"]["runs"]["path"]

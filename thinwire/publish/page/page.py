@@ -49,13 +49,17 @@ _COMPARED = ["n", "margin", "detectable", "gain_mean", "gain_low", "gain_high", 
 _SIMULATED = ["size", "place", "nodes", "method"]
 
 
-def suite_data(suite: str, results: Path) -> dict[str, Any]:
+def suite_data(suite: str, runs: pd.DataFrame, results: Path) -> dict[str, Any]:
     """The settings, tables, curves and runs of a suite, in types that JSON knows.
+
+    Args:
+        suite: its name.
+        runs: of the suite, as `read_summary` gives them.
+        results: the folder of results.
 
     Raises:
         UserError: a file is missing, damaged, or not as it was collected.
     """
-    runs = read_summary(results, suite)
     task = task_of_runs(runs)
     numbered = runs[[*_CELL, "method", "repetition"]].assign(run=range(len(runs)))
     methods = list(dict.fromkeys(runs.method))
@@ -229,8 +233,10 @@ def html(results: Path) -> str:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
     names = suites_to_show(results)
-    suites = [suite_data(name, results) for name in names]
-    suites.sort(key=lambda suite: len(suite["tables"]["runs"]["steps"]), reverse=True)
+    runs = {name: read_summary(results, name) for name in names}
+    # The page opens with the first one.
+    most_runs_first = sorted(names, key=lambda name: len(runs[name]), reverse=True)
+    suites = [suite_data(name, runs[name], results) for name in most_runs_first]
     simulated = without_data.payload(results)
     timed = [] if simulated is None else simulated["methods"].values()
     used = [module for suite in suites for module in suite["modules"].values()]
