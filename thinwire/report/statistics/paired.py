@@ -186,12 +186,12 @@ def of_mean(values: pd.Series, further: int, level: float) -> tuple[float, float
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """The corrected p-values, in the same order; NaN stays NaN and does not count."""
-    order = np.argsort(p_values)  # NaN last
-    smallest_first = np.asarray(p_values, float)[order]
-    tests_left = np.arange(np.isfinite(smallest_first).sum(), 0, -1)
-    corrected = np.full(len(order), math.nan)
-    known = order[: len(tests_left)]
-    corrected[known] = np.minimum(1, np.maximum.accumulate(smallest_first[: len(tests_left)] * tests_left))
+    p = np.asarray(p_values, float)
+    known = np.flatnonzero(~np.isnan(p))
+    smallest_first = known[np.argsort(p[known])]
+    tests_left = np.arange(len(known), 0, -1)
+    corrected = np.full(len(p), math.nan)
+    corrected[smallest_first] = np.minimum(1, np.maximum.accumulate(p[smallest_first] * tests_left))
     return corrected.tolist()
 
 
