@@ -22,7 +22,7 @@ demo: setup
 	@echo "figures: results/figures/demo  runs: results/runs, one row each in results/summary.csv"
 	@echo "page:    results/index.html    all results, for a browser"
 	@echo "paper:   results/paper.pdf     its numbers lead to the runs"
-	@echo "claims:  results/claims.md     verdicts on what five publications claim"
+	@echo "claims:  results/claims.md     verdicts on the claims of eight publications"
 
 figures: setup
 	@$(bin)/thinwire rebuild

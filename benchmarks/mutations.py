@@ -111,7 +111,7 @@ class Copy:
             (root / name).unlink(missing_ok=True)
             if (ROOT / name).exists():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, root / name)
+                shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
         subprocess.run(["make", "setup"], cwd=root, check=True, stdout=subprocess.DEVNULL)
 
     def reach(self, mutations: Sequence[Mutation]) -> tuple[dict[int, set[str]], dict[str, float]]:
