@@ -94,18 +94,18 @@ def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, 
     assert set(tuning_space.Tuning.model_fields) <= explained
 
 
-def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(
+def test_a_best_value_that_is_the_lowest_or_highest_of_all_trials_is_named_and_printed(
     files, choices, tmp_path, capsys, monkeypatch
 ):
     files(tuning={"space": {"lr": [0.1, 1.0], "warmup_epochs": [0, 2]}})
     made = choices(0)
-    assert made.methods["ssgd"].at["digits/cnn/w2"].at_edge == {"lr": "low"}
+    assert made.methods["ssgd"].at["digits/cnn/w2"].at_edge == {"lr": "lowest"}
     assert made.methods["top_k"].at["digits/cnn/w2"].at_edge == {}
     drawn = []
     monkeypatch.setattr(tuning, "write_figure", lambda tables, folder, *_: drawn.append(folder))
     tuned_command.tuned_main(Namespace(suite="base", results=tmp_path))
     said = capsys.readouterr()
-    assert "ssgd: the best lr is near the low end of its range: widen it" in said.err
+    assert "ssgd: the best lr is the lowest that was tried: raise `trials`, or widen its range" in said.err
     assert "top_k: no trial has ended, so it keeps the suite's own recipe" in said.err
     assert "hylo: trial 0, accuracy 90.00 %: lr 0.1, warmup_epochs 1" in said.out
     assert drawn == [tmp_path / "figures" / "tuning" / "base"]

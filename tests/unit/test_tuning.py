@@ -212,9 +212,9 @@ def test_the_best_so_far_never_falls_and_is_of_the_method_alone():
     assert found[1:] == [60, 60]
 
 
-@pytest.mark.parametrize(("value", "end"), [(0.0105, "low"), (0.1, None), (0.9, "high"), (0.05, None)])
-def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
-    assert Range(0.01, 1.0).edge(value) == end
+@pytest.mark.parametrize(("value", "end"), [(0.02, "lowest"), (0.1, None), (0.4, "highest")])
+def test_the_lowest_and_the_highest_value_that_were_tried_are_at_an_edge(value, end):
+    assert tuning._edge(value, pd.Series([0.1, 0.4, math.nan, 0.02])) == end
 
 
 def test_the_figure_has_a_line_for_every_method(draw):

@@ -38,7 +38,7 @@ atexit.register(lambda: print("MODULES", *sys.modules))
 main(["-n", "--quiet", "host", "--config", "suites=tiny"])
 """
 # What takes seconds to import, and only jobs need.
-OF_JOBS = {"torch", "scipy", "matplotlib", "seaborn", "typst", "wandb"}
+OF_JOBS = {"torch", "scipy", "matplotlib", "seaborn", "statsmodels", "typst", "wandb"}
 
 
 @pytest.fixture(scope="module")

@@ -111,9 +111,10 @@ def test_the_oldest_versions_that_are_allowed_work_together(wheel, tmp_path, mon
     pytest.importorskip("uv", reason="pip takes minutes")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:xdist")  # which users of `thinwire check` may not have
     programs = installed(wheel, tmp_path / "venv")
-    allowed = re.findall(r"^(\S+?)>=([\d.]+)", (ROOT / "envs/requirements.in").read_text(), re.MULTILINE)
+    lines = (ROOT / "envs/requirements.in").read_text().splitlines()
+    needed = [line for line in lines if line and not line.startswith("#")]
+    allowed = [re.match(r"(\S+?)>=([\d.]+)", line).groups() for line in needed]
     oldest = [f"{name}=={version}" for name, version in allowed if not name.startswith("torch")]
-    assert len(oldest) >= 20
     uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", programs / "python")
     succeeded(call(tmp_path, *uv, *oldest))
 

@@ -16,11 +16,11 @@ from thinwire.config.claims import SECONDS
 from thinwire.config.suite import load
 from thinwire.publish.page.runs import cell_names, joined, read_table
 from thinwire.report.claims.claim_verdict import Verdict
+from thinwire.report.claims.of_suite import NO_RUNS
 from thinwire.report.report_files import CLAIMS, SCORES, fixed, with_minus
 from thinwire.report.track import NO_SCORE, note
 
 DIFFERS = "differs by place"  # held in one, and contradicted or without an effect in another
-NO_RUNS = "no runs yet"
 UNTESTED = (str(Verdict.NOT_TESTABLE), NO_RUNS)
 # Numbers from here on have no digits after the point.
 _LARGE = 99.995

@@ -92,13 +92,14 @@ def is_reconstructed(use: str) -> bool:
 
 
 Row = dict[str, object]
+NO_RUNS = "no runs yet"
 _NOWHERE = dict.fromkeys(CELL, "")
 
 
 def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
     """A row for each claim of a suite that has not been run."""
     cost = f"; `thinwire cells {name} --cost a100` predicts their GPU hours" if suite.device == "cuda" else ""
-    nothing = Outcome(Verdict.INCONCLUSIVE, f"no runs yet{cost}")
+    nothing = Outcome(Verdict.INCONCLUSIVE, f"{NO_RUNS}{cost}")
     yield from (_row(name, suite, claim, claim.against, nothing, _NOWHERE) for claim in suite.claim)
 
 

@@ -1,5 +1,6 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import StrEnum
 
@@ -51,7 +52,7 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
         of_reference = _curves(reference, every)
         methods = {str(label): group for label, group in here.groupby("method", sort=False)}
         others = [method for method, group in methods.items() if not group.index.equals(reference.index)]
-        of_place: list[dict[str, object]] = []
+        of_place: dict[str, list[dict[str, object]]] = {method: [] for method in methods}
         for target in targets:
             needs = {m: _needs(group, _curves(group, every), target, task) for m, group in methods.items()}
             allowed = _needs(reference, of_reference, target, task).epochs
@@ -61,8 +62,8 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: Lea
                 row = {**dict(zip(BLOCK, place)), "method": method, "target_score": target}
                 row |= _summary(own_needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = found.get(method, Convergence.REFERENCE).value
-                of_place.append(row)
-        rows += sorted(of_place, key=lambda row: [*methods].index(str(row["method"])))
+                of_place[method].append(row)
+        rows += itertools.chain(*of_place.values())
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
