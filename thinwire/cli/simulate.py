@@ -145,8 +145,8 @@ def tuned_main(arguments: Namespace) -> int:
             which = label if len(space.places) == 1 else f"{label}, {place}"
             print(_line(which, choice, task))
             for key, end in choice.at_edge.items():
-                at_end = f"the best {key} is near the {end} end of its range: widen it"
-                print(f"{which}: {at_end}", file=sys.stderr)
+                at_edge = f"the best {key} is the {end} that was tried: raise `trials`, or widen its range"
+                print(f"{which}: {at_edge}", file=sys.stderr)
             if choice.score(task) is None:
                 print(f"{which}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
     print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning.NAME}.pdf")

@@ -50,7 +50,9 @@ class Choice(Strict):
     bits_per_character: float | None = Field(default=None, description="held-out, mean over its runs")
     payload_bytes: float | None = Field(description="pushed and pulled by a worker, mean over its runs")
     trials_ended: int = Field(description="trials of which all runs are done")
-    at_edge: dict[str, str] = Field(description="values near an end of their range: which end")
+    at_edge: dict[str, str] = Field(
+        description="values that are the `lowest` or the `highest` of all trials: which of the two"
+    )
 
     @model_serializer(mode="wrap")
     def _with_one_score(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:

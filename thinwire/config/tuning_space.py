@@ -19,9 +19,6 @@ from thinwire.config.yaml_file import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
-# A best value in this share of its range at either end may lie beyond the range.
-EDGE = 0.05
-
 _Scale = tuple[Callable[[float], float], Callable[[float], float]]  # onto the scale, and back
 LOG: _Scale = (math.log, math.exp)
 # Momentum m averages over 1 / (1 - m) steps: this number has the logarithmic scale.
@@ -44,13 +41,6 @@ class Range:
         # Four digits of a value near an end may lie beyond it.
         value = min(max(float(f"{back(low + share * (high - low)):.4g}"), self.low), self.high)
         return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else value
-
-    def edge(self, value: float) -> str | None:
-        """The end of the range, `low` or `high`, at which the value is; None if it is inside."""
-        onto, _ = self.scale
-        low, high = onto(self.low), onto(self.high)
-        share = (onto(value) - low) / (high - low)
-        return "low" if share <= EDGE else "high" if share >= 1 - EDGE else None
 
 
 EVERYWHERE = "everywhere"  # the place of a choice over all data sets, models and numbers of workers

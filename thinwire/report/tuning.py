@@ -268,7 +268,8 @@ def _choice(
     drawn = options_drawn if found.trial > 0 else {}
     values = {key: float(first_run[key]) for key in space}
     options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
-    edges = {key: (space | drawn)[key].edge(value) for key, value in (values | options).items()}
+    tried = {key: runs[key] for key in values} | {name: runs[f"option/{name}"] for name in options}
+    edges = {key: _edge(value, tried[key]) for key, value in (values | options).items()}
     score: dict[str, Any] = {task.columns["tuned_score"]: _number(found.tuned_score)}
     return Choice(
         trial=int(found.trial),
@@ -279,6 +280,11 @@ def _choice(
         trials_ended=int(of_method.ended.sum()),
         at_edge={key: edge for key, edge in edges.items() if edge is not None and found.ended},
     )
+
+
+def _edge(value: float, tried: pd.Series) -> str | None:
+    """Is it the lowest or the highest that was tried? Then a better one may lie beyond."""
+    return "lowest" if value <= tried.min() else "highest" if value >= tried.max() else None
 
 
 def _number(value: float) -> float | None:
