@@ -14,7 +14,7 @@ from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
-from thinwire.config import expand, suite, tuned, tuned_values, tuning_space
+from thinwire.config import expand, suite, trials, tuned, tuned_values, tuning_space
 from thinwire.config.entries import baselines
 from thinwire.config.tuned_values import Drawn, drawn_at
 from thinwire.config.yaml_file import Size
@@ -31,13 +31,13 @@ from thinwire.train.result_files import record_folder
 def choices(files, tmp_path, monkeypatch):
     """Write the choices: the method's third trial is best, except that all of top_k diverge.
 
-    `best` may be another trial; with 4 workers, the best trial is `best - 1`.
+    `best` may be another trial; with 4 workers, and of `ps_sgd`, it is the one before.
     """
     best = 2
 
     def made_of(folder, cell):
         method, trial = tuning.of_trial_label(cell.method.label)
-        trial += cell.workers == 4
+        trial += cell.workers == 4 or method == "ps_sgd"
         result = Result(
             steps=20,
             test_accuracy_percent=90.0 - abs(trial - best),
@@ -284,6 +284,18 @@ def test_a_method_that_computes_what_ssgd_does_is_not_tuned_and_takes_its_values
     assert found["ps_sgd"] == found["ssgd"] != suite.load("base").recipe
     files(wanted | {"tuned": "base", "methods.ps_sgd": {"recipe": {"optimizer": {"lr": 0.3}}}})
     assert "methods.ps_sgd: it sets lr, which" in message(suite.load, "base")
+
+
+def test_another_choice_for_a_method_that_computes_what_ssgd_does_is_refused(files, choices, monkeypatch):
+    wanted = {"leave_out": [name for name in LEAVE_OUT if name != "ps_sgd"]}
+    files(wanted)
+    with monkeypatch.context() as patch:
+        for module in (trials, tuning):
+            patch.setattr(module, "heirs", lambda entries: {})
+        choices()
+    files(wanted | {"tuned": "base"})
+    text = message(suite.load, "base")
+    assert "base.yaml has a choice of its own for it, although it computes what ssgd computes: start" in text
 
 
 def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, monkeypatch):

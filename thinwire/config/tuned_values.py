@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from thinwire import RULES_VERSION, plugins
 from thinwire.base.errors import Problems
 from thinwire.config import tuning_space
-from thinwire.config.entries import entries_of
+from thinwire.config.entries import entries_of, heirs
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuned import Tuned, command, path_of, read, under
@@ -156,19 +156,22 @@ def _untuned(suite: Suite, tuning: Tuning) -> Iterator[str]:
 def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
     """What is wrong with single methods."""
     where, again = show(path_of(name)), f"start `{command(name)}` again"
-    found = []
+    found, inheriting = [], heirs(entries)
     for label, entry in entries.items():
         if label not in tuned.methods:
             found.append(f"methods.{label}: {where} has no choice for it: {again}")
             continue
         chosen = tuned.methods[label]
         now, then = under(label, entry).model_dump(), chosen.under.model_dump()
-        at = tuned.choices(label).values()
-        drawn = dict.fromkeys(key for choice in at for key in choice.recipe.values)
+        at = tuned.choices(label)
+        drawn = dict.fromkeys(key for choice in at.values() for key in choice.recipe.values)
         if twice := [key for key in drawn if key in entry.own_values]:
             keys = " and ".join(twice)
             found.append(f"methods.{label}: it sets {keys}, which {where} has chosen: remove it here")
         elif other := [key for key in now | then if now.get(key) != then.get(key)]:
             differ = f"(these differ: {', '.join(other)})"
             found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
+        elif (first := inheriting.get(label)) in tuned.methods and at != tuned.choices(first):
+            own = f"has a choice of its own for it, although it computes what {first} computes"
+            found.append(f"methods.{label}: {where} {own}: {again}")
     return found
