@@ -202,7 +202,7 @@ def test_recipes_are_shown_if_a_method_has_its_own():
         "leave_out": [name for name in plugins.find("method") if name not in ("ssgd", "hsgd", "ps_sgd")],
     }
     text = ledgers(*runs, about=About.of(suite.model_copy(update=grown)))
-    assert f"with as many trials for each method, in {tuned.read('demo').cost.runs} runs." in text
+    assert f"on held-out images, in {tuned.read('demo').cost.runs} runs (config/tuned/demo.yaml)." in text
     assert "Not tuned, with the recipe of the suite: hsgd, ps_sgd." in text
 
 

@@ -39,10 +39,9 @@ def note(suite: Suite) -> str:
     origin = "The suite sets these values."
     if suite.tuned is not None:
         origin = (
-            f"These values were chosen on held-out {task_of(suite).inputs} "
-            f"(config/tuned/{suite.tuned}.yaml), with as many trials for each method, in "
-            f"{tuned.read(suite.tuned).cost.runs:,} runs."
-            f"{suite.places_note}"
+            f"These values were chosen on held-out {task_of(suite).inputs}, in "
+            f"{tuned.read(suite.tuned).cost.runs:,} runs (config/tuned/{suite.tuned}.yaml). Each tuned method had "
+            f"the same number of trials.{suite.places_note}"
         )
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.
         if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
