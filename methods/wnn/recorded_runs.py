@@ -57,6 +57,12 @@ def _record(
 
     def after_step(trainer: Training) -> None:
         own = trainer.workers[0].method
+        # In the first step, because runs take minutes.
+        if (count := own.run.total_steps // own.period()) < WINDOW:
+            raise UserError(
+                f"the recorded runs have {count} values of each weight, and a history with its target takes "
+                f"{WINDOW}: choose more recorded_epochs, or a smaller interval_epochs"
+            )
         if trainer.step % own.period() == 0:
             epoch_values.append({str(param.index): param.tensor.data.clone() for param in own.eligible})
 
@@ -81,11 +87,6 @@ def windows(folder: Path, kind: str, count: int, generator: torch.Generator) -> 
         for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
             recorded.setdefault(key.split()[0], []).append(value.flatten())
     tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
-    if tensors[0].shape[1] < WINDOW:
-        raise UserError(
-            f"the recorded runs have {tensors[0].shape[1]} values of each weight, and a history with its "
-            f"target takes {WINDOW}: choose more recorded_epochs, or a smaller interval_epochs"
-        )
     drawn = []
     for values in tensors:
         every = values.unfold(1, WINDOW, 1)

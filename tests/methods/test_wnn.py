@@ -113,12 +113,13 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(tmp_path, monkeypat
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_run_that_records_too_little_is_refused(tmp_path):
+def test_a_run_that_would_record_too_little_is_refused_in_its_first_step(tmp_path):
     config = resolve(Wnn, SHORT | {"recorded_epochs": 3})
     with pytest.raises(
         UserError, match="have 6 values of each weight, and a history with its target takes 10"
     ):
         Wnn.prepare(config, job(tmp_path / "a"), tmp_path / "a")
+    assert not list((tmp_path / "a").rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize("model", [small.Net, small.Plain])
