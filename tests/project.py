@@ -26,7 +26,7 @@ SUITES = tuple(
     claims/diloco
     claims/hsgd claims/hsgd_digits claims/hsgd_ladder claims/hsgd_lars claims/hsgd_lars_digits
     claims/hylo claims/hylo_digits
-    claims/mp2 claims/mp2_bytes claims/mp2_digits claims/mp2_seconds_emulated
+    claims/mp2 claims/mp2_bytes claims/mp2_digits claims/mp2_fashion_mnist claims/mp2_seconds_emulated
     claims/multi_step_delay claims/multi_step_delay_digits
     claims/seconds_emulated
     demo laptop laptop_100m laptop_1g laptop_times
