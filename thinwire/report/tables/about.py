@@ -40,8 +40,8 @@ def note(suite: Suite) -> str:
     if suite.tuned is not None:
         origin = (
             f"These values were chosen on held-out {task_of(suite).inputs}, in "
-            f"{tuned.read(suite.tuned).cost.runs:,} runs (config/tuned/{suite.tuned}.yaml). All methods that "
-            f"were tuned had as many trials.{suite.places_note}"
+            f"{tuned.read(suite.tuned).cost.runs:,} runs (config/tuned/{suite.tuned}.yaml). Each tuned "
+            f"method had an equal number of trials.{suite.places_note}"
         )
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.
         if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
