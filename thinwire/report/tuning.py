@@ -246,8 +246,7 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
         },
     )
     head = _HEAD.format(command=tuned.command(name), trials=trials_path.name)
-    content = _content(made) | {"digest": made.digest}
-    write_text(tuned.path_of(name), head + yaml_file.text_of(content))
+    write_text(tuned.path_of(name), head + yaml_file.text_of(_content(made) | {"digest": made.digest}))
     return made
 
 
@@ -262,14 +261,13 @@ def _choice(
     runs: pd.DataFrame, tuning: Tuning, options_drawn: dict[str, Range], task: LearningTask
 ) -> Choice:
     """The choice for one method in one place, from its runs there."""
-    space, of_method = tuning.space.ranges, trials(runs)
     found = best(eligible(runs, tuning, task), task)
     first_run = runs[runs.trial == found.trial].iloc[0]
     drawn = options_drawn if found.trial > 0 else {}
-    values = {key: float(first_run[key]) for key in space}
+    values = {key: float(first_run[key]) for key in tuning.space.ranges}
     options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
     tried = {key: runs[key] for key in values} | {name: runs[f"option/{name}"] for name in options}
-    edges = {key: _edge(value, tried[key]) for key, value in (values | options).items()}
+    edges = {key: _edge(value, tried[key]) for key, value in (values | options).items() if found.ended}
     score: dict[str, Any] = {task.columns["tuned_score"]: _number(found.tuned_score)}
     return Choice(
         trial=int(found.trial),
@@ -277,8 +275,8 @@ def _choice(
         options=options,
         **score,
         payload_bytes=_number(found.payload_bytes),
-        trials_ended=int(of_method.ended.sum()),
-        at_edge={key: edge for key, edge in edges.items() if edge is not None and found.ended},
+        trials_ended=int(trials(runs).ended.sum()),
+        at_edge={key: edge for key, edge in edges.items() if edge is not None},
     )
 
 
