@@ -1,4 +1,4 @@
-"""Parts of benchmarks: what is counted instead of timed, all-reduce on two ranks, branches for GPUs."""
+"""Parts of benchmarks: what is counted instead of timed, all-reduce on two ranks, branches for GPUs, lists."""
 
 import importlib
 import os
@@ -15,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks import all_reduce
+from benchmarks import all_reduce, mutations
 from tests import processes, small
 from thinwire.codecs import select
 from thinwire.config.accelerators import load_accelerator
@@ -177,3 +177,9 @@ def test_memory_is_filled_although_the_driver_gives_less_than_is_free(monkeypatc
     monkeypatch.setattr(torch, "empty", take)
     full_memory._fill(part.Place(torch.device("cuda", 0), small=False), left)
     assert 0 <= free[0] - max(left, kept) < 2**21
+
+
+def test_each_mutation_changes_one_line_that_thinwire_still_has():
+    for mutation in mutations.read():
+        path, number = mutation.place(ROOT)
+        assert mutation.becomes != path.read_text().splitlines()[number].strip()
