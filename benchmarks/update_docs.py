@@ -65,10 +65,11 @@ def _again(match: re.Match[str]) -> str:
 
 
 def targets(record: str) -> str:
-    """The lines of a record with its date, its machine, its commands, and its figures with targets."""
-    lines = record.splitlines(keepends=True)
-    shown = re.compile(r"# date|# machine|\$ |.*\(target |\d+ of \d+ parts ")
-    return "".join(line.replace(_USUAL, "") for line in lines if shown.match(line))
+    """A line with the day and the machine of a record, then its commands, and its figures with targets."""
+    made = re.search(r"^# date: (?P<day>\S+).*\n# machine: (?P<machine>.*)", record, re.MULTILINE)
+    assert made, record
+    shown = re.findall(r"^(?:\$ |.*\(target |\d+ of \d+ parts ).*\n", record, re.MULTILINE)
+    return f"# {made['day']}, {made['machine'].replace(_USUAL, '')}\n{''.join(shown)}"
 
 
 def printed(record: str, commands: str) -> str:
