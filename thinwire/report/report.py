@@ -161,10 +161,8 @@ def report(suite: str, results: Path) -> list[str]:
     timed = times.times(simulated, runs, against, to_target.steps_to_target(needed))
     table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
-    about = About.of(settings, subset)
-    if again is not None:
-        about = about._replace(noise=words.on_noise(floor, task.unit, settings.baseline, again))
-    write_tables(table, about, folder)
+    noise = words.on_noise(floor, task.unit, settings.baseline, again)
+    write_tables(table, About.of(settings, subset)._replace(noise=noise), folder)
     for name, made in (("comparisons", compared), ("to_target", needed)):
         report_files.write_table(made, folder / f"{name}.csv", task)
     report_files.write_table(to_target.profiles(needed), folder / "profiles.csv")

@@ -136,8 +136,10 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
     return Answer(None, _factor_found(difference.n, difference.detectable()))
 
 
-def on_noise(floor: float, unit: Unit, baseline: str, again: str) -> str:
+def on_noise(floor: float, unit: Unit, baseline: str, again: str | None) -> str:
     """About the noise floor of tuning: how far the baseline and itself, tuned again, are apart."""
+    if again is None:
+        return f"The noise floor of tuning was not measured, because {baseline} was not tuned twice."
     if math.isinf(floor):
         return f"The noise floor of tuning is not known, because no pair of {again} and {baseline} is done."
     return (

@@ -126,7 +126,7 @@ class About(NamedTuple):
     cluster: str | None = None  # of emulated runs
     subset: str | None = None  # says which part of the suite is shown, if it is not the whole
     prepared_from: Mapping[str, str] = MappingProxyType({})  # by label: if another cell's preparation is used
-    noise: str | None = None  # the noise floor of tuning, if that was measured
+    noise: str | None = None  # about the noise floor of tuning
 
     @property
     def baseline(self) -> str:
