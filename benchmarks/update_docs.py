@@ -56,7 +56,7 @@ def quoted(text: str) -> str:
 def _again(match: re.Match[str]) -> str:
     content, whole = newest(match["name"]), match[0]
     if match["part"].startswith("heading"):
-        content = "".join(line for line in content.splitlines(keepends=True) if line.startswith("# "))
+        content = _made(content)
     elif match["part"].startswith("targets"):
         content = targets(content)
     else:
@@ -66,10 +66,13 @@ def _again(match: re.Match[str]) -> str:
 
 def targets(record: str) -> str:
     """A line with the day and the machine of a record, then its commands, and its figures with targets."""
-    made = re.search(r"^# date: (?P<day>\S+).*\n# machine: (?P<machine>.*)", record, re.MULTILINE)
-    assert made, record
     shown = re.findall(r"^(?:\$ |.*\(target |\d+ of \d+ parts ).*\n", record, re.MULTILINE)
-    return f"# {made['day']}, {made['machine'].replace(_USUAL, '')}\n{''.join(shown)}"
+    return _made(record).replace(_USUAL, "") + "".join(shown)
+
+
+def _made(record: str) -> str:
+    """A line with the day and the machine of a record."""
+    return re.sub(r"\A# date: (\S+).*\n# machine: (.*\n)(?s:.*)", r"# \1, \2", record)
 
 
 def printed(record: str, commands: str) -> str:
