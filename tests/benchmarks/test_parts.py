@@ -1,4 +1,4 @@
-"""Parts of benchmarks: what is counted instead of timed, all-reduce on two ranks, branches for GPUs, lists."""
+"""Parts of benchmarks: counts instead of times, all-reduce on two ranks, branches for GPUs, mutations."""
 
 import importlib
 import os
