@@ -18,6 +18,7 @@ from thinwire.report.rows.comparisons import (
     speed_ups,
 )
 from thinwire.report.rows.to_target import profiles, ratios
+from thinwire.report.statistics import words
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
@@ -106,6 +107,7 @@ def test_a_difference_that_may_be_below_the_noise_floor_of_tuning_is_not_called_
         "equal": "inconclusive",  # a margin of 0.3 is within the noise floor, too
     }
     assert noise_floor(table, "ssgd", None, CLASSIFICATION) == 0
+    assert "not measured" in words.on_noise(0.0, CLASSIFICATION.unit, "ssgd", None)
     unknown = noise_floor(table[table.method != "again"], "ssgd", "again", CLASSIFICATION)
     found = comparisons(table, "ssgd", CLASSIFICATION, unknown, ["heir"]).set_index("method")
     assert found.words["far"] == "inconclusive: the noise floor of tuning is not known"

@@ -21,6 +21,7 @@ _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "z
 _LEAST_MARGINS, _AROUND_MARGINS = 5 / 0.3, 1 / 3
 _WIDER = 1.15  # a logarithmic axis than its points, to the left
 _RIGHT = 0.2  # the share of a logarithmic axis that leaves room for labels
+_MOST_LABELS = 12  # near the ends of the lines of a panel
 _NOT_FAINT = "not faint: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
 
 
@@ -171,9 +172,11 @@ def _draw(
 
 
 def _write_near(axes: Axes, panel: pd.DataFrame, axis: _Axis, ends: Sequence[Label]) -> list[Text]:
-    """Write the labels of the lines that stand out near their ends: of a crowded panel, no others fit."""
+    """Write the labels near the ends of the lines; of many lines, only those that stand out have one."""
+    if len(ends) > _MOST_LABELS:
+        ends = [end for end in ends if end.marker]
     names = without_middle([end.text for end in ends])
-    points = [end._replace(text=names[end.text]) for end in ends if end.marker]
+    points = [end._replace(text=names[end.text]) for end in ends]
     lines = [line[[axis.column, "score"]].to_numpy(dtype=float) for _, line in panel.groupby("method")]
     return write_near(axes, points, lines)
 
