@@ -22,7 +22,7 @@ from thinwire.report.figures.labels import shortened, text_width, wrapped
 THICK, THIN = 2.4, 1.0  # points
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _PDF = {"CreationDate": None, "Creator": None, "Producer": None}  # no metadata
-_PNG_DPI, _PNG_COLOURS = 200, 256  # a palette makes files a fourth as large
+_PNG_DPI, _PNG_COLOURS = 180, 256  # a palette makes files a fourth as large
 _LEAST_TICKS = 3
 _TICKS_OF_A_DECADE = (
     (1.0,),
