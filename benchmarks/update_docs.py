@@ -72,7 +72,9 @@ def targets(record: str) -> str:
 
 def _made(record: str) -> str:
     """A line with the day and the machine of a record."""
-    return re.sub(r"\A# date: (\S+).*\n# machine: (.*\n)(?s:.*)", r"# \1, \2", record)
+    made = re.match(r"# date: (\S+).*\n# machine: (.*\n)", record)
+    assert made is not None, f"a record begins with its date and machine, not with {record[:80]!r}"
+    return f"# {made[1]}, {made[2]}"
 
 
 def printed(record: str, commands: str) -> str:

@@ -70,6 +70,13 @@ def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colou
     assert "faint" not in note(drawn(BYTES, curves(METHODS[:8])))
 
 
+@pytest.mark.parametrize("write", [EPOCHS, BYTES], ids=["epochs", "bytes"])
+def test_a_panel_in_which_faint_lines_have_no_label_says_so(drawn, write):
+    figure = drawn(write, curves([f"method_{i}" for i in range(30)]))
+    assert len([text for text in figure.axes[0].texts if text.get_text()]) == MOST_LINES
+    assert "up to 22 faint lines of a panel have no label" in note(figure)
+
+
 def test_the_pareto_front_has_the_methods_that_none_surpasses():
     ends = pd.DataFrame(
         {"bytes": [1, 2, 2, 3, 4], "score": [90.0, 95, 95, 94, 96]}, index=["a", "b", "b2", "worse", "c"]
@@ -145,10 +152,6 @@ def test_a_single_worker_sends_nothing_and_has_no_panel(drawn):
     figure = drawn(BYTES, pd.concat([curves(), alone]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["digits, cnn, 4 workers, in process"]
     assert "6 points before the first byte are left out" in note(figure)
-    # A panel in which not all lines have labels says so.
-    for figure in (drawn(which, curves([f"method_{i}" for i in range(30)])) for which in (EPOCHS, BYTES)):
-        assert len([text for text in figure.axes[0].texts if text.get_text()]) == MOST_LINES
-        assert "up to 22 faint lines of a panel have no label" in note(figure)
 
 
 RUNS = pd.DataFrame(

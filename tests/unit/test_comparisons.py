@@ -79,6 +79,17 @@ def test_more_methods_in_a_table_need_more_evidence():
     assert among.words[0] == "no effect of 0.3 points or more"
 
 
+def test_more_methods_in_a_table_need_more_evidence_for_no_effect_too():
+    """For 0 +- 0.31 points over 6 pairs and a margin of 0.3, p is 0.03: enough for one method, not for four."""
+    methods = [runs(name, around(90, [0.27, -0.27, 0.27, -0.27, 0.27, -0.27])) for name in "abcd"]
+    alone = table_of(runs("ssgd", [90.0] * 6), methods[0])
+    among = table_of(runs("ssgd", [90.0] * 6), *methods)
+    assert among.p_same_holm[0] == pytest.approx(4 * alone.p_same_holm[0])
+    assert alone.p_same_holm[0] < 0.05 < among.p_same_holm[0]
+    assert alone.words[0] == "no effect of 0.3 points or more"
+    assert among.verdict[0] == "inconclusive"
+
+
 def test_beside_a_baseline_at_chance_level_nothing_is_told():
     table = table_of(
         runs("ssgd", [10.0] * 6),
