@@ -91,6 +91,13 @@ def test_calls_that_one_remembers_and_another_has_forgotten_are_not_compared(mon
     )
 
 
+def test_of_several_channels_that_disagree_all_ranks_name_the_same():
+    """The order of a set of strings differs between processes."""
+    calls = {f"node/{i}": {"calls": [i]} for i in range(20)}
+    others = {key: {"calls": [-1]} for key in calls}
+    assert agreement.disagreeing([calls, others]) == "node/0"
+
+
 def payload(**sizes):
     return {kind: torch.zeros(size) for kind, size in sizes.items()}
 

@@ -197,6 +197,19 @@ def test_a_report_needs_the_collected_files_unchanged(results, name):
     assert not (results / "tables").exists()
 
 
+def test_tables_and_figures_that_only_an_earlier_report_had_are_deleted(results):
+    """The suite was simulated then, and is not any more."""
+    collects(results)
+    earlier = [results / "tables/demo/times.csv", results / "figures/demo/bandwidth.png"]
+    for path in earlier:
+        write_text(path, "earlier")
+    report("demo", results)
+    signed = digests.read_json(results / "tables/demo/digests.json")["files"]
+    assert "tables/demo/summary.csv" in signed
+    assert not signed.keys() & {str(path.relative_to(results)) for path in earlier}
+    assert not any(path.exists() for path in earlier)
+
+
 @pytest.mark.parametrize("reader", [lambda r: compare.compare(r, r), table.table], ids=["compare", "claims"])
 @pytest.mark.parametrize("content", [b"", b"\xff", b'suite\n"', b"method\nssgd\n"])
 def test_a_damaged_summary_is_one_sentence_to_all_who_ask_it_for_its_suites(results, reader, content):

@@ -80,7 +80,7 @@ def test_more_methods_in_a_table_need_more_evidence():
 
 
 def test_more_methods_in_a_table_need_more_evidence_for_no_effect_too():
-    """For 0 +- 0.31 points over 6 pairs and a margin of 0.3, p is 0.03: enough for one method, not for four."""
+    """For 0 +- 0.31 points over 6 pairs and a margin of 0.3, p is 0.03: too large for one of four methods."""
     methods = [runs(name, around(90, [0.27, -0.27, 0.27, -0.27, 0.27, -0.27])) for name in "abcd"]
     alone = table_of(runs("ssgd", [90.0] * 6), methods[0])
     among = table_of(runs("ssgd", [90.0] * 6), *methods)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from thinwire import plugins
+from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.cli.arguments import parser
 from thinwire.cli.inspect import cells_main
 from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cell, cells
+from thinwire.config.trials import finalists_path
 from thinwire.pipeline import overview
 from thinwire.pipeline.snakefile import Call
 from thinwire.simulation.cost import START_SECONDS, Cost, cost_of, devices_by_name
@@ -123,6 +125,20 @@ def test_the_command_names_the_device_the_longest_job_and_what_is_left_out(resul
     assert "evaluation" in left_out
     assert errors[1].startswith("  NVIDIA A100 80 GB (SXM), TF32, channels_last: ")
     assert errors[-1].startswith("a100_tf32 is of tf32, and the recipe of fp32: these are")
+
+
+def test_finals_cost_what_the_best_trials_cost_as_soon_as_they_are_known(results, capsys):
+    words = ["cells", "tuning/claims/daso_digits/finals", "--cost", "a100", "--results", str(results)]
+    cells_main(parser().parse_args(words))
+    first, counted, *_ = capsys.readouterr().out.splitlines()
+    every = cells("tuning/claims/daso_digits/finals")
+    assert first == "The best trials are not known yet, so this counts all:"
+    assert counted.startswith(f"{len(every)} cells")
+    best = every[0].method.label
+    digests.write_json(finalists_path(results, "claims/daso_digits"), {cell.place: [best] for cell in every})
+    cells_main(parser().parse_args(words))
+    own = [cell for cell in every if cell.method.label == best]
+    assert capsys.readouterr().out.startswith(f"{len(own)} cells")
 
 
 def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):

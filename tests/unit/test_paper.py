@@ -125,6 +125,18 @@ def test_behind_a_value_are_only_the_runs_that_were_collected(made):
     assert [cell.repetition for cell, _ in found] == [0, 1]
 
 
+def test_other_lines_of_a_file_have_another_key(made):
+    file = declarations.read().files["demo"]
+    rows = pd.DataFrame({"method": range(60)})
+    chosen = [[3, 4, 5], [3, 5], [3], [5], [*range(0, 60, 2)], [*range(0, 58, 2), 57, 58], [*range(59)]]
+    assert len({values.key_of(file, rows.iloc[lines]) for lines in chosen}) == len(chosen)
+
+
+def test_where_many_runs_are_behind_a_value_their_suites_are_named(made):
+    content = json.loads((made / "paper/values.json").read_text())
+    assert not [each["note"] for each in content["origins"].values() if "None" in each["note"]]
+
+
 # Comments, code, citations, links, layout and names are no text.
 NO_TEXT = (
     r"//.*",

@@ -25,6 +25,7 @@ from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import finals, inputs, outputs, resources, snakefile
 from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
 from thinwire.pipeline.outputs import simulations
+from thinwire.report import report_files
 
 DEMO = cells("demo")
 PAPER = cells("paper/time")
@@ -196,6 +197,7 @@ def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures()
     more = set(outputs.report("demo", DEMO, demo, ladder=True)) - set(outputs.report("demo", DEMO, None))
     assert names_of(more) == {"times", "step_breakdown", "speed_up_simulated", "bandwidth", "ladder"}
     assert len(more) == 2 * 2 + 4 * 2
+    assert names_of(more) <= {*report_files.SOME_TABLES, *report_files.SOME_FIGURES}
     assert not simulations(Grid(PAPER))
     assert outputs.has_ladder("claims/hsgd_ladder")
     assert not outputs.has_ladder("demo")

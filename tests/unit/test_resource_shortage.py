@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import torch
@@ -111,6 +112,7 @@ SHORTAGES = [
     RuntimeError("[gloo/transport/tcp/pair.cc:84] socket: Too many open files"),
     ImportError("libtorch_cpu.so: failed to map segment from shared object"),
     CannotWrite("full"),
+    BrokenProcessPool("a process in the process pool was terminated abruptly"),
 ]
 OTHERS = [RuntimeError("Connection closed by peer"), ValueError("Too many open files"), UserError("no")]
 

@@ -1,6 +1,5 @@
 """What a person reads about runs, at work or ended, and commands that can be pasted into a shell."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import sound
+from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
 from thinwire.config.expand import cells
@@ -110,15 +110,18 @@ def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_pa
     other = next(cell for cell in cells(finals.suite) if cell.method.label != finals.method.label)
     file = finalists_path(tmp_path, "claims/daso_digits")
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({finals.place: [other.method.label, "of an earlier tuning"]}))
+    digests.write_json(file, {finals.place: [other.method.label, "of an earlier tuning"]})
     progress = Progress([trials], tmp_path, finals=[finals, other])
     publish(tmp_path, trials, "skipped", "no")
     assert len(progress.finished()) == 1
     assert progress.summary(progress.at_work()) == "1 of 1 runs"
-    file.write_text(json.dumps({"digits/cnn/w4": []}))
+    digests.write_json(file, {"digits/cnn/w4": []})
     with pytest.raises(UserError, match=rf"were chosen when its tuning had no {finals.place}"):
         only_finalists([finals], tmp_path)
-    file.write_text(json.dumps({finals.place: [finals.method.label]}))
+    file.write_text("{")
+    with pytest.raises(UserError, match=r"is damaged .*`thinwire tuned claims/daso_digits` writes it again"):
+        only_finalists([finals], tmp_path)
+    digests.write_json(file, {finals.place: [finals.method.label]})
     assert progress.finished() == []
     assert progress.summary(progress.at_work()).startswith("1 of 2 runs")
     publish(tmp_path, finals, "skipped", "no")

@@ -7,6 +7,7 @@ import pytest
 
 from thinwire.base.names import REFERENCE
 from thinwire.config.clusters import Link
+from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import without_data_problems
@@ -77,6 +78,13 @@ def test_what_the_key_cannot_say_is_one_sentence(change, sentence):
     wrong = suite.model_copy(update={"without_data": suite.without_data.model_copy(update=change)})
     (problem,) = without_data_problems(wrong)
     assert sentence in problem.replace("'", "")
+
+
+def test_a_method_may_have_rounds_that_only_the_star_names():
+    suite = load(SUITE)
+    settings = suite.without_data.model_copy(update={"rounds": {"local_sgd": Round(steps=4)}})
+    starred = suite.model_copy(update={"methods": {EVERY: Entry()}, "without_data": settings})
+    assert list(without_data_problems(starred)) == []
 
 
 @pytest.mark.slow

@@ -131,6 +131,20 @@ def test_a_suite_that_does_not_fit_its_tuning_is_one_sentence(files, changes, wo
     require(message(suite.load, "tuning/base"), words)
 
 
+def test_a_suite_with_times_of_its_own_can_be_tuned(files):
+    """What it says about them names methods, which trials are not."""
+    simulated = {
+        "accelerators": ["a100_fp32"],
+        "cluster": "infiniband_1600g_8gpus",
+        "workers": [16],
+        "links": [{"rate_gbit_per_second": 1.0, "latency_seconds": 1e-5}],
+        "workers_per_node": [8],
+        "rounds": {"top_k": {"steps": 4}},
+    }
+    files({"ladder": ["ssgd", "top_k"], "without_data": simulated})
+    assert len(tried()) == 4 * 4
+
+
 @pytest.mark.parametrize(
     "value", [{"a": (0.0, 1.0)}, {"a": (2, 1)}, {"a": 3}, {"a": (1, 2), "b": (1, 2), "c": (1, 2)}], ids=str
 )

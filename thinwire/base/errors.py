@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
 # A value that is quoted in a message is shortened to about this many characters: enough to find it.
@@ -165,6 +166,11 @@ def shortage(
             return _sentence(os.strerror(errno.ENOMEM))
         if worded_by_plugin(each):
             continue
+        if isinstance(each, BrokenExecutor):
+            return ResourceError(
+                "a process was killed, probably because memory ran out: free memory, or let fewer processes "
+                "work at once (--jobs, where the command has it), and start again"
+            )
         if (fault := gpu_fault(each)) is not None:
             return ResourceError(
                 f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "

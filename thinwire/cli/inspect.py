@@ -14,7 +14,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.configuration import json_schema
 from thinwire.config.expand import cells
 from thinwire.config.suite import stages
-from thinwire.config.trials import PREFIX, Stage, only_finalists
+from thinwire.config.trials import PREFIX, Stage, finalists_path, is_finals, only_finalists
 from thinwire.train.reuse import cell_states, counts
 
 
@@ -76,10 +76,14 @@ def _table(title: str, *headings: str) -> Table:
 def cells_main(arguments: Namespace) -> int:
     """Print the cells of a suite, one on each line, with what there is of each."""
     chosen = grid_subset.of_words(arguments.only).keep(cells(arguments.suite))
+    stage, finals = Stage.named(arguments.suite), is_finals(arguments.suite)
+    if arguments.cost is not None and finals and not finalists_path(arguments.results, stage.of).exists():
+        print("The best trials are not known yet, so this counts all:")
+    else:
+        chosen = only_finalists(chosen, arguments.results)
     if arguments.cost is not None:
         _print_cost(chosen, arguments.cost, arguments.results)
         return 0
-    chosen = only_finalists(chosen, arguments.results)
     states = cell_states(chosen, arguments.results)
     width = max((len(of_suite.path) for of_suite in chosen), default=0)
     for of_suite, state in zip(chosen, states):
@@ -87,10 +91,9 @@ def cells_main(arguments: Namespace) -> int:
         print(f"{of_suite.path:{width}}  {state}{shared}")
     print(counts(states))
     if arguments.suite.startswith(PREFIX):
-        own = Stage.named(arguments.suite)
-        for stage in stages(own.of):
-            if stage.finals and (stage.again, own.finals) == (own.again, False):
-                print(f"The best of them run again: `thinwire cells {stage.name}` lists these runs.")
+        for each in stages(stage.of):
+            if each.finals and (each.again, stage.finals) == (stage.again, False):
+                print(f"The best of them run again: `thinwire cells {each.name}` lists these runs.")
     return 0
 
 

@@ -114,10 +114,14 @@ def archive_main(arguments: Namespace) -> int:
 
 def compare_main(arguments: Namespace) -> int:
     """Print a rerun beside the committed results; 1 if a cell lies outside its interval."""
+    from pandas.api.types import is_numeric_dtype
+
     from thinwire.audit.compare import compare
 
     table = compare(arguments.folder, arguments.results)
-    print(table.to_markdown(index=False, disable_numparse=False, floatfmt=".10g"))
+    # A label such as `007` is no number.
+    labels = [place for place, kind in enumerate(table.dtypes) if not is_numeric_dtype(kind)]
+    print(table.to_markdown(index=False, disable_numparse=labels, floatfmt=".10g"))
     counts = ", ".join(f"{number} {verdict}" for verdict, number in table.verdict.value_counts().items())
     print(f"\n{len(table)} comparisons: {counts}")
     return int((table.verdict == "outside").any())

@@ -207,8 +207,10 @@ def without_data_problems(suite: Suite) -> Iterator[str]:
     for workers in settings.workers:
         if not any(workers % each == 0 and workers > each for each in settings.workers_per_node):
             yield f"without_data.workers: {workers} workers fit no two nodes of workers_per_node"
-    for label in settings.rounds.keys() - suite.methods.keys():
-        yield f"without_data.rounds: there is no method {label}"
+    known = entries_of(suite)
+    for label in settings.rounds:
+        if label not in known:
+            yield f"without_data.rounds: there is no method {label}"
 
 
 def _track_problems(suite: Suite) -> Iterator[str]:

@@ -1,11 +1,10 @@
 """The trials of a tuning, as a suite."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thinwire.base import seeds
+from thinwire.base import digests, seeds
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
 from thinwire.config import yaml_file
@@ -93,7 +92,11 @@ def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
                 f"{suite}: the best trials are not known before all have ended; `thinwire tuned "
                 f"{Stage.named(suite).of}` says what is missing"
             )
-        best[suite] = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            best[suite] = digests.read_json(path)
+        except digests.Damaged as error:
+            again = f"`thinwire tuned {Stage.named(suite).of}` writes it again"
+            raise UserError(f"{error}: {again}") from None
         if missing := next((c.place for c in cells if c.suite == suite and c.place not in best[suite]), None):
             raise UserError(
                 f"{suite}: the best trials were chosen when its tuning had no {missing}; `thinwire tuned "
@@ -140,8 +143,8 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
     elif EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
         left_out = [*suite.leave_out, *(entries[label].use or label for label in inheriting)]
-    no_trials = {"tuned", "transport", "backend", "nccl", "cluster", "simulate", "track", "claim"}
-    kept = suite.model_dump(exclude_unset=True, exclude=no_trials)
+    of_times = {"transport", "backend", "nccl", "cluster", "simulate", "without_data", "ladder", "track"}
+    kept = suite.model_dump(exclude_unset=True, exclude={"tuned", "claim", *of_times})
     content = kept | {
         "title": tuning.title,
         "seed": seeds.derive(seed, "tuning", *(["finals"] if stage.finals else [])),

@@ -170,6 +170,7 @@ def report(suite: str, results: Path) -> list[str]:
     frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, table, task)
     frames = frames._replace(untrained=untrained(runs, settings.baseline, task))
     not_drawn = write_figures(frames, results / "figures" / suite, against)
+    report_files.remove_some(results, suite)
     if settings.ladder:
         climbed = times.ladder(timed, settings.ladder)
         times.write_ladder(climbed, settings.title, folder)

@@ -71,7 +71,20 @@ def of_runs(task: LearningTask, cells: int, timed: bool, repetitions: int) -> li
     return names
 
 
+# What only a simulated suite has, or one with a ladder or a track.
+SOME_TABLES = ("times", "ladder", SCORES)
+SOME_FIGURES = ("step_breakdown", "speed_up_simulated", "speed_up_over_workers", "bandwidth", "ladder")
 _FOLDERS = ("tables", "figures")
+
+
+def remove_some(results: Path, suite: str) -> None:
+    """Delete what only some reports have, so that none of an earlier report is taken for one of this."""
+    for name in SOME_TABLES:
+        for end in ("csv", "md"):
+            (results / "tables" / suite / f"{name}.{end}").unlink(missing_ok=True)
+    for name in SOME_FIGURES:
+        for end in FORMATS:
+            (results / "figures" / suite / f"{name}.{end}").unlink(missing_ok=True)
 
 
 def write_digests(results: Path, suite: str) -> None:

@@ -1,8 +1,8 @@
 """What a tuning chooses: from its runs to the best trials, its figure and its file."""
 
-import json
 import math
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
-from thinwire.base.files import write_json, write_text
+from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
@@ -81,8 +81,10 @@ def _write_finalists(suite: str, runs: pd.DataFrame, tuning: Tuning, results: Pa
                 found[each] += best_of
     path = finalists_path(results, suite)
     # A file that is written again is newer than the runs that follow from it, which would be made again.
-    if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != found:
-        write_json(path, found)
+    with suppress(digests.Damaged):  # or missing
+        if digests.read_json(path) == found:
+            return
+    digests.write_json(path, found)
 
 
 def _row(cell: Cell, run: Record) -> dict[str, object]:

@@ -10,7 +10,6 @@ accelerator. Its steps are then simulated with all numbers of workers and all li
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -209,13 +208,7 @@ def simulate_without_data(
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
-            try:
-                made, reasons = future.result()
-            except BrokenProcessPool:
-                raise ResourceError(
-                    f"the process that simulated {name} was killed, probably because memory ran out: give "
-                    "fewer --jobs, or use a machine with more memory"
-                ) from None
+            made, reasons = future.result()
             rows += made
             log(f"{name} ({number} of {len(tasks)})")
             for reason in reasons:

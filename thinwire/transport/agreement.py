@@ -57,7 +57,7 @@ def disagreeing(summaries: list[dict[str, Summary]]) -> str | None:
 
     Here and below, `summaries` has those of every worker, by channel.
     """
-    for key in {key for summary in summaries for key in summary}:
+    for key in sorted({key for summary in summaries for key in summary}):
         if len({tuple(summary[key]["calls"]) for summary in summaries if key in summary}) > 1:
             return key
     return None
@@ -81,7 +81,7 @@ def first_difference(logs: dict[int, dict[str, str]]) -> str | None:
 
 def require_received(summaries: list[dict[str, Summary]]) -> None:
     """Raise a MethodError that names sender and receiver if a message has not been received."""
-    for key in {key for summary in summaries for key in summary}:
+    for key in sorted({key for summary in summaries for key in summary}):
         members = [summary[key] for summary in summaries if key in summary]
         for source, sender in enumerate(members):
             for to, receiver in enumerate(members):

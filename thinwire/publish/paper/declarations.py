@@ -127,25 +127,24 @@ def taken(name: str, declared: Declared, rows: pd.DataFrame) -> object:
     """The value of these rows.
 
     Raises:
-        UserError: there is no row, the rows disagree, or the expression is none.
+        UserError: there is no row, the rows disagree, the expression is none, or its values have no `take`.
     """
     where = f"value {name!r} in paper/values.yaml"
     if rows.empty and declared.take not in ("count", "nunique"):
         raise UserError(f"{where}: no row of its file has {_words(declared.where)}")
     try:
         contents = pd.Series(rows[declared.column] if declared.column in rows else rows.eval(declared.column))
-    except (KeyError, NameError, SyntaxError, TypeError, ValueError) as error:
+    except (KeyError, NameError, NotImplementedError, SyntaxError, TypeError, ValueError) as error:
         raise UserError(f"{where}: {declared.column!r} is no expression of its columns ({error})") from None
-    match declared.take:
-        case "only":
-            different = contents.unique()
-            if len(different) > 1:
-                raise UserError(f"{where}: {len(rows)} rows disagree; name the row, or say what to take")
-            return different[0]
-        case "p95":
-            return contents.quantile(0.95)
-        case take:
-            return getattr(contents, take)()
+    if declared.take == "only":
+        different = contents.unique()
+        if len(different) > 1:
+            raise UserError(f"{where}: {len(rows)} rows disagree; name the row, or say what to take")
+        return different[0]
+    try:
+        return contents.quantile(0.95) if declared.take == "p95" else getattr(contents, declared.take)()
+    except (NotImplementedError, TypeError, ValueError):
+        raise UserError(f"{where}: {declared.column!r} is text, which has no {declared.take}") from None
 
 
 def _words(where: Mapping[str, object]) -> str:

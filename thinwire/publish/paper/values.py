@@ -57,9 +57,11 @@ def key_of(file: File, rows: pd.DataFrame) -> str:
     """The key of the origin that these rows of a file are."""
     first, last = rows.index.min(), rows.index.max()
     contiguous = last - first + 1 == len(rows)
-    own = "-".join(map(str, [first, last] if contiguous else rows.index))
+    own = f"{first}-{last}" if contiguous else "_".join(map(str, rows.index))
+    if len(own) >= 40:
+        own = f"{first}-{last}-{digests.of_identity([*map(int, rows.index)])[:8]}"
     stem = file.path.removeprefix("results/").rpartition(".")[0]
-    return f"{stem.replace('/', '-')}-{own if len(own) < 40 else f'{first}-{last}-{len(rows)}'}"
+    return f"{stem.replace('/', '-')}-{own}"
 
 
 def of_rows(
@@ -128,7 +130,8 @@ def _digest(folder: Path) -> str:
 
 def _note(file: File, rows: pd.DataFrame, runs: int) -> str:
     if runs > _MOST_RUNS:
-        return f"{runs} runs in results/runs/{file.suite}/"
+        suites = [file.suite] if file.suite is not None else rows["suite"].unique()
+        return f"{runs} runs in {', '.join(f'results/runs/{suite}/' for suite in suites)}"
     if runs:
         return ""
     if set(rows.get("kind", ())) == {"simulated"}:
