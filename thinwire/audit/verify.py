@@ -221,7 +221,7 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
 
     # The command that writes each file, and what it writes.
     made: dict[str, tuple[str, Callable[[], bytes]]] = {
-        CLAIMS: ("claims", lambda: table.csv(verdicts()).encode()),
+        CLAIMS: ("claims", lambda: report_files.csv(verdicts()).encode()),
         CLAIMS_TEXT: ("claims", lambda: table.markdown(verdicts()).encode()),
         PAGE: ("page", lambda: page.html(results).encode()),
         PAPER: ("paper", pdf),

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -193,25 +194,36 @@ def table(found: Sequence[Score], tiers: Mapping[str, str] = MappingProxyType({}
     return pd.DataFrame(rows).assign(tier=[tiers.get(score.method, "reported") for score in found])
 
 
+class Shown(NamedTuple):
+    """What a table shows of a score: a text, and a number by which rows are sorted, or None."""
+
+    text: str
+    value: float | None = None
+
+
+def shown(row: Mapping[Any, Any]) -> dict[str, Shown]:
+    """A row of scores as a person reads it, by the heading of its column."""
+    score, steps, rank = row["score_seconds"], row["steps_to_target_median"], row["rank"]
+    has_score, seconds = math.isfinite(score), row["seconds_a_step_simulated"]
+    return {
+        "rank": Shown(str(rank), rank) if has_score else Shown(""),
+        "method": Shown(row["method"]),
+        "score, s": Shown(report_files.fixed(score, 2), score) if has_score else Shown(NO_SCORE),
+        "steps": Shown(f"{steps:g}", steps) if has_score else Shown(""),
+        "ms a step": Shown(report_files.fixed(1e3 * seconds, 1), seconds),
+        "n": Shown(f"{row['reached']} of {row['runs']}", row["reached"]),
+        "better than": Shown("" if pd.isna(row["better_than"]) else row["better_than"]),
+        "tier": Shown(row["tier"]),
+        "date": Shown(row["date"]),
+        "commit": Shown(row["commit"]),
+    }
+
+
 def markdown(rows: pd.DataFrame, suite: Suite) -> str:
-    """The scores as a person reads them, with what they mean."""
-    scored = [math.isfinite(score) for score in rows.score_seconds]
-    shown = pd.DataFrame(
-        {
-            "rank": [str(r) if s else "" for r, s in zip(rows["rank"], scored)],
-            "method": rows.method,
-            "score, s": [
-                report_files.fixed(x, 2) if s else NO_SCORE for x, s in zip(rows.score_seconds, scored)
-            ],
-            "steps": [f"{x:g}" if s else "" for x, s in zip(rows.steps_to_target_median, scored)],
-            "ms a step": [report_files.fixed(1e3 * x, 1) for x in rows.seconds_a_step_simulated],
-            "n": [f"{reached} of {runs}" for reached, runs in zip(rows.reached, rows.runs)],
-            "better than": rows.better_than.fillna(""),
-            "date": rows.date,
-            "commit": rows.commit,
-        }
-    )
-    return report_files.markdown(f"Scores. {suite.title}", shown, note(suite))
+    """The scores as a person reads them, with what they mean; the page also has their tiers."""
+    texts = [{head: each.text for head, each in shown(row).items()} for row in rows.to_dict("records")]
+    table = pd.DataFrame(texts).drop(columns="tier")
+    return report_files.markdown(f"Scores. {suite.title}", table, note(suite))
 
 
 def note(suite: Suite) -> str:

@@ -94,7 +94,7 @@ def with_speed_up(rows: "pd.DataFrame", baselines: Sequence[str], place: Sequenc
     fastest = ordered.drop_duplicates(place)[[*place, "method", "step_seconds"]]
     fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "baseline_seconds"})
     both = rows.merge(fastest, on=[*place], how="left")
-    both["speed_up"] = both.baseline_seconds / both.step_seconds
+    both["speed_up"] = (both.baseline_seconds / both.step_seconds).astype(float)  # also without rows
     return both.drop(columns="baseline_seconds")
 
 

@@ -3,11 +3,10 @@
 The scorecard has each claim of a publication with one verdict over all places, and the places below it.
 """
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -17,8 +16,8 @@ from thinwire.config.suite import load
 from thinwire.publish.page.runs import cell_names, joined, read_table
 from thinwire.report.claims.claim_verdict import Verdict
 from thinwire.report.claims.of_suite import NO_RUNS
-from thinwire.report.report_files import CLAIMS, SCORES, fixed, with_minus
-from thinwire.report.track import NO_SCORE, note
+from thinwire.report.report_files import CLAIMS, SCORES, with_minus
+from thinwire.report.track import Shown, note, shown
 
 DIFFERS = "differs by place"  # held in one, and contradicted or without an effect in another
 UNTESTED = (str(Verdict.NOT_TESTABLE), NO_RUNS)
@@ -162,13 +161,6 @@ def _number(value: float) -> str:
     return with_minus(value, 0 if abs(value) >= _LARGE else 2)
 
 
-class Cell(NamedTuple):
-    """A cell of a table: its text, and a number by which rows are sorted, or None."""
-
-    text: str
-    value: float | None = None
-
-
 class Board(NamedTuple):
     """The leader board of a track; each row begins with the module of its method, "" of a submission."""
 
@@ -176,7 +168,7 @@ class Board(NamedTuple):
     title: str
     note: str
     heads: list[str]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[Shown]]]
 
 
 def boards(results: Path, suites: Sequence[str]) -> list[Board]:
@@ -191,25 +183,8 @@ def boards(results: Path, suites: Sequence[str]) -> list[Board]:
         if table is not None:
             suite = load(name)
             modules = {label: entry.use or label for label, entry in suite.methods.items()}
-            ranked = [_ranked(row) for row in table.to_dict("records")]
+            ranked = [shown(row) for row in table.to_dict("records")]
             of_methods = [modules.get(label, "") for label in table.method]
             rows = [(module, list(row.values())) for module, row in zip(of_methods, ranked)]
             found.append(Board(name, suite.title, note(suite), list(ranked[0]), rows))
     return found
-
-
-def _ranked(row: Mapping[Any, Any]) -> dict[str, Cell]:
-    has_score = math.isfinite(row["score_seconds"])
-    score, steps, rank = row["score_seconds"], row["steps_to_target_median"], row["rank"]
-    return {
-        "rank": Cell(str(rank), rank) if has_score else Cell(""),
-        "method": Cell(row["method"]),
-        "score, s": Cell(fixed(score, 2), score) if has_score else Cell(NO_SCORE),
-        "steps": Cell(f"{steps:g}", steps) if has_score else Cell(""),
-        "ms a step": Cell(fixed(1e3 * row["seconds_a_step_simulated"], 1), row["seconds_a_step_simulated"]),
-        "n": Cell(f"{row['reached']} of {row['runs']}", row["reached"]),
-        "better than": Cell("" if pd.isna(row["better_than"]) else row["better_than"]),
-        "tier": Cell(row["tier"]),
-        "date": Cell(row["date"]),
-        "commit": Cell(row["commit"]),
-    }

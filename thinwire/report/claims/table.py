@@ -66,14 +66,9 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def write(made: pd.DataFrame, results: Path) -> None:
     """Write `claims.csv`, `claims.md` and their digests."""
-    write_text(results / CLAIMS, csv(made))
+    write_text(results / CLAIMS, report_files.csv(made))
     write_text(results / CLAIMS_TEXT, markdown(made))
     report_files.write_of_claims(results)
-
-
-def csv(made: pd.DataFrame) -> str:
-    """The table for programs."""
-    return report_files.csv(made)
 
 
 def markdown(made: pd.DataFrame) -> str:

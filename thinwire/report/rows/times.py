@@ -9,7 +9,6 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
-from thinwire.report.rows.comparisons import faster_baseline
 from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE
 from thinwire.report.rows.to_target import StepsToTarget
 from thinwire.report.tables import numbers
@@ -57,7 +56,7 @@ def times(
         # An empty table has no types to keep.
         both = [table, timed] if len(table) else [timed.reindex(columns=table.columns)]
         table = pd.concat(both, ignore_index=True)
-    table = _with_speed_up(table, baselines)
+    table = simulated_file.with_speed_up(table, baselines, PLACE)
     # Rows that are compared stand together, all in the order of their first.
     table = table.iloc[table.groupby(PLACE, sort=False, dropna=False).ngroup().argsort(kind="stable")]
     table = table.reset_index(drop=True)
@@ -81,19 +80,6 @@ def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     means = done.groupby([*CELL, "cluster", "kind", "method"], sort=False).log_seconds.mean().reset_index()
     seconds = np.exp(means.log_seconds)
     return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True)
-
-
-def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
-    """Add `speed_up` over the faster of the baselines in the same place, and its label as `baseline`."""
-    baseline = pd.Series(index=table.index, dtype=object)
-    speed_up = pd.Series(index=table.index, dtype=float)
-    for _, rows in table.groupby(PLACE, sort=False, dropna=False):
-        seconds = dict(zip(rows.method, rows.step_seconds))
-        label = faster_baseline(seconds, baselines)
-        if label is not None:
-            baseline[rows.index] = label
-            speed_up[rows.index] = seconds[label] / rows.step_seconds
-    return table.assign(baseline=baseline, speed_up=speed_up)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:
