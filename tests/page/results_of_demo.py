@@ -10,7 +10,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
 from thinwire.report.rows import collect, times
 from thinwire.report.rows.known_accuracy import PLACE
-from thinwire.report.rows.quantities import CELL
+from thinwire.report.rows.quantities import SETTING
 from thinwire.report.rows.to_target import steps_to_target, to_target
 from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
@@ -63,7 +63,7 @@ def _simulated() -> list[dict[str, object]]:
 
 def compare(results: Path) -> None:
     """Write `comparisons.csv` and `to_target.csv`, with words that no other table has."""
-    rows = pd.read_csv(results / "tables/demo/summary.csv")[[*CELL, "method", "kind"]]
+    rows = pd.read_csv(results / "tables/demo/summary.csv")[[*SETTING, "method", "kind"]]
     others = rows[rows.method != "ssgd"]
     numbers = {"gain_mean": -0.5, "gain_low": -1.0, "gain_high": 0.25}
     about = {"against": "ssgd", "n": 3, "margin": 0.3, "detectable": 1.5}

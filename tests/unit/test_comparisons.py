@@ -223,7 +223,7 @@ def of(table, metric, target):
     return table[(table.metric == metric) & (table.target_of_baseline_percent == target)]
 
 
-def test_cells_within_a_factor_of_the_cheapest_by_hand():
+def test_settings_within_a_factor_of_the_cheapest_by_hand():
     table = profiles_of(
         cell(4, "ssgd", (30, 30, 30)),
         cell(4, "thin", (10, 20, INF)),
@@ -233,7 +233,7 @@ def test_cells_within_a_factor_of_the_cheapest_by_hand():
     )
     first = of(table, "payload_bytes", 95)
     assert list(first.method) == ["ssgd", "thin", "late"]
-    assert list(first.cells) == [2, 2, 1]
+    assert list(first.settings) == [2, 2, 1]
     assert list(first.within_1) == [0, 1, 0]
     assert list(first.within_2) == [0.5, 1, 0]
     assert list(first.within_4) == [1, 1, 1]
@@ -247,10 +247,10 @@ def test_cells_within_a_factor_of_the_cheapest_by_hand():
 def test_seconds_have_profiles_where_runs_have_times():
     timed = cell(8, "ssgd", (1, 1, 1), (4, 4, 4)), cell(8, "thin", (1, 1, 1), (8, 2, 2))
     table = profiles_of(cell(4, "ssgd", (1, 1, 1)), cell(4, "thin", (1, 1, 1)), *timed)
-    assert set(table.cells[table.metric == "train_seconds"]) == {1}
+    assert set(table.settings[table.metric == "train_seconds"]) == {1}
     assert list(of(table, "train_seconds", 95).within_1) == [1, 0]
     assert list(of(table, "train_seconds", 98).within_1) == [0, 1]
-    assert set(table.cells[table.metric == "payload_bytes"]) == {2}
+    assert set(table.settings[table.metric == "payload_bytes"]) == {2}
     # No targets are an empty table.
     assert profiles(pd.DataFrame(cell(4, "ssgd", (1, 1, 1)))[:0]).empty
 

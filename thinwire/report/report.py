@@ -20,7 +20,7 @@ from thinwire.report.figures.style import heading
 from thinwire.report.figures.traffic import write_performance_profile, write_traffic
 from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
-from thinwire.report.rows.quantities import BLOCK, CELL, untrained
+from thinwire.report.rows.quantities import BLOCK, SETTING, untrained
 from thinwire.report.rows.times import headline
 from thinwire.report.statistics import words
 from thinwire.report.tables.about import About, subset_note
@@ -36,9 +36,9 @@ class Frames(NamedTuple):
     runs: pd.DataFrame  # a row for each run
     curves: pd.DataFrame  # a row for each evaluation
     traffic: pd.DataFrame  # a row for each run, channel, verb and kind of payload
-    comparisons: pd.DataFrame  # a row for each cell, method and kind
-    to_target: pd.DataFrame  # a row for each cell, method, kind and target
-    summary: pd.DataFrame  # a row for each cell, method and kind, with its comparison
+    comparisons: pd.DataFrame  # a row for each setting, method and kind
+    to_target: pd.DataFrame  # a row for each setting, method, kind and target
+    summary: pd.DataFrame  # a row for each setting, method and kind, with its comparison
     task: LearningTask
     untrained: Collection[tuple[object, ...]] = ()  # blocks in which the baseline is at chance level
 
@@ -62,10 +62,10 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
         report_files.TRADE_OFF: (partial(write_trade_off, task), frames.summary),
         report_files.PROFILE: (partial(write_performance_profile, task), frames.to_target),
     }
-    cells = len(frames.runs[CELL].drop_duplicates())
+    settings = len(frames.runs[SETTING].drop_duplicates())
     timed = bool((frames.runs.kind != "inprocess").any())
     repetitions = frames.runs.repetition.nunique()
-    names = report_files.of_runs(task, cells, timed, repetitions)
+    names = report_files.of_runs(task, settings, timed, repetitions)
     for name in names:
         draw, frame = drawn[name]
         own = frame if name == report_files.TRAFFIC_FIGURE else _trained(frame, frames.untrained)
@@ -79,7 +79,7 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
             (folder / f"{name}.{end}").unlink(missing_ok=True)
     if repetitions < report_files.FEWEST_REPETITIONS:
         return [f"Figures of {task.score} are not drawn: with one repetition, they would show no comparison."]
-    return [*_at_chance(frames), *_not_drawn(names, cells, task)]
+    return [*_at_chance(frames), *_not_drawn(names, settings, task)]
 
 
 _AT_CHANCE = "the runs of the baseline are at chance level"
@@ -101,13 +101,13 @@ def _at_chance(frames: Frames) -> list[str]:
     ]
 
 
-def _not_drawn(names: Sequence[str], cells: int, task: LearningTask) -> list[str]:
+def _not_drawn(names: Sequence[str], settings: int, task: LearningTask) -> list[str]:
     sentences = []
     if (over_time := report_files.over_time(task)) not in names:
         sentences.append(f"{over_time} is not drawn: runs in one process have no times.")
     if report_files.PROFILE not in names:
-        needed = f"it needs {report_files.FEWEST_CELLS} combinations of data set, model and workers"
-        sentences.append(f"{report_files.PROFILE} is not drawn: {needed}, and there are {cells}.")
+        needed = f"it needs {report_files.FEWEST_SETTINGS} combinations of data set, model and workers"
+        sentences.append(f"{report_files.PROFILE} is not drawn: {needed}, and there are {settings}.")
     return sentences
 
 

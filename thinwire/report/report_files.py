@@ -33,8 +33,8 @@ HSGD_RATIO = "hsgd_ratio"
 FORMATS = ("pdf", "png")
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 TRADE_OFF = "trade_off"
-# With fewer, the share of cells is a step or two, and says nothing.
-FEWEST_CELLS = 3
+# With fewer, the share of settings is a step or two, and says nothing.
+FEWEST_SETTINGS = 3
 # With fewer, chance may decide what is learned: scores are not compared, and no targets are set.
 FEWEST_REPETITIONS = 2
 
@@ -54,12 +54,12 @@ def against_bytes(task: LearningTask) -> str:
     return f"{task.metric}_against_bytes"
 
 
-def of_runs(task: LearningTask, cells: int, timed: bool, repetitions: int) -> list[str]:
+def of_runs(task: LearningTask, settings: int, timed: bool, repetitions: int) -> list[str]:
     """The figures that are made from runs.
 
     Args:
         task: what the suite learns.
-        cells: how many combinations of data set, model, workers and nodes the suite has.
+        settings: how many combinations of data set, model, workers and nodes the suite has.
         timed: has the suite processes as workers? Only then can runs have times.
         repetitions: with how many seeds it trains.
     """
@@ -67,7 +67,7 @@ def of_runs(task: LearningTask, cells: int, timed: bool, repetitions: int) -> li
         return [TRAFFIC_FIGURE]
     names = [over_epochs(task), against_bytes(task), TRAFFIC_FIGURE, PAIRED_DIFFERENCES, TRADE_OFF]
     names += [over_time(task)] if timed else []
-    names += [PROFILE] if cells >= FEWEST_CELLS else []
+    names += [PROFILE] if settings >= FEWEST_SETTINGS else []
     return names
 
 

@@ -24,7 +24,7 @@ from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.publish.wandb import client, fields
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import CELL
+from thinwire.report.rows.quantities import SETTING
 
 # The table in the run, and in the artifact; the folder of its files, beside the runs.
 TABLE = "methods"
@@ -32,7 +32,7 @@ FILES = "tables"
 JOB_TYPE = "summary"
 # What the table shows, of the columns of a suite's summary and under the engine's names.
 _SHOWN = [
-    *(*CELL, "method", "kind", "done", "score_mean", "score_sd", "n", "verdict", "words"),
+    *(*SETTING, "method", "kind", "done", "score_mean", "score_sd", "n", "verdict", "words"),
     *("total_bytes", "total_reduction_percent", "busiest_link_bytes", "between_nodes_bytes"),
     *("train_seconds", "train_seconds_sd", "no_time_because", "reason"),
 ]

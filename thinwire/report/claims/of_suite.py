@@ -26,7 +26,7 @@ from thinwire.report.rows.comparisons import noise_floor, resolution
 from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching, untrained
 
 # What all runs have in common that are compared with each other.
-CELL = [*BLOCK, "cluster"]
+PLACE = [*BLOCK, "cluster"]
 _PREPARATION = ["preparation_payload_push_bytes", "preparation_payload_pull_bytes"]
 # The columns of summary.csv whose sum is the metric; a missing preparation counts as 0.
 _SUMS = {
@@ -71,13 +71,13 @@ def _seconds_to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) 
         return pd.Series(math.nan, runs.index)
     of_baseline = runs[(runs.method == baseline) & (runs.status == "done")]
     task = task_of_runs(runs)
-    means = of_baseline.groupby(CELL).score.mean()
+    means = of_baseline.groupby(PLACE).score.mean()
     targets = means.map(lambda mean: task.target(mean, TARGET_OF_BASELINE))
     names = ["dataset", "model", "method", "workers", "nodes", "kind", "repetition"]
     evaluations = dict(iter(curves.groupby(names)))
     found = []
     for run in runs.to_dict("records"):
-        target = targets.get(tuple(run[name] for name in CELL), math.nan)
+        target = targets.get(tuple(run[name] for name in PLACE), math.nan)
         curve = evaluations.get(tuple(run[name] for name in names))
         if curve is None or math.isnan(target) or math.isnan(run["train_seconds"]):
             found.append(math.nan)
@@ -93,7 +93,7 @@ def is_reconstructed(use: str) -> bool:
 
 Row = dict[str, object]
 NO_RUNS = "no runs yet"
-_NOWHERE = dict.fromkeys(CELL, "")
+_NOWHERE = dict.fromkeys(PLACE, "")
 
 
 def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
@@ -133,8 +133,8 @@ def _of_runs(
     runs = runs.assign(value=metric_values(claim.metric, runs, curves, suite.baseline))
     if claim.at_equal is not None:
         runs = runs.assign(equal=metric_values(claim.at_equal.metric, runs, curves, suite.baseline))
-    for cell, group in runs.groupby(CELL, sort=False):
-        place = dict(zip(CELL, cell))
+    for where, group in runs.groupby(PLACE, sort=False):
+        place = dict(zip(PLACE, where))
         if claim.method in set(group.method):
             against, outcome = _outcome(claim, group, suite, floor)
             variants = {
@@ -146,7 +146,7 @@ def _of_runs(
 
 
 def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tuple[list[str], Outcome]:
-    """With what the method is compared in this cell, and the verdict; `floor`: the noise floor of tuning."""
+    """With what the method is compared in this place, and the verdict; `floor`: the noise floor of tuning."""
     ours = runs[runs.method == claim.method]
     if len(ours) and (ours.status == "skipped").all():
         why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
@@ -172,7 +172,7 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> tu
 
 
 def _against(other: str, claim: Claim, runs: pd.DataFrame, suite: Suite, floor: float) -> Outcome:
-    """The verdict in this cell if the claim is about this one other method."""
+    """The verdict in this place if the claim is about this one other method."""
     known = runs[runs.value.notna()]
     ours, theirs = (known[known.method == m].set_index("repetition").value for m in (claim.method, other))
     pairs = pd.concat([ours, theirs], axis=1, join="inner")
@@ -220,12 +220,12 @@ def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None
 def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -> Iterator[Row]:
     """Simulated times give an estimate for a step, and no verdict."""
     times = times[times.own_rate & times.model.isin(claim.models or times.model)]
-    for cell, group in times.groupby(CELL, sort=False):
+    for where, group in times.groupby(PLACE, sort=False):
         seconds = group.set_index("method").step_seconds
         others = seconds[seconds.index.isin(claim.against)]
         if claim.metric != "seconds_of_a_step" or claim.method not in seconds or others.empty:
             continue
-        place = dict(zip(CELL, cell))
+        place = dict(zip(PLACE, where))
         estimate = 100 * (1 - float(seconds[claim.method]) / float(others.min()))
         outcome = rounded(Outcome(Verdict.NOT_TESTABLE, "a simulation decides no claim", 0, estimate))
         against = str(others.idxmin())

@@ -39,7 +39,7 @@ def write_paired_differences(
 ) -> None:
     """Draw the mean difference and its 95 % interval for each method, over the band of equivalence.
 
-    `comparisons` has a row for each cell, method and kind. `baselines` are bold.
+    `comparisons` has a row for each setting, method and kind. `baselines` are bold.
     """
     if comparisons.empty:
         say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)

@@ -1,6 +1,6 @@
 """Figures of bytes: what each method pushes and pulls, and what it needs until it reaches a target.
 
-`performance_profile` shows in which share of cells a method needs few bytes to the target (Dolan and Moré,
+`performance_profile` shows in which share of settings a method needs few bytes to the target (Dolan and Moré,
 "Benchmarking optimization software with performance profiles", 2002).
 """
 
@@ -18,8 +18,8 @@ from thinwire.report.figures import style
 from thinwire.report.figures.labels import write_beside
 from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
 from thinwire.report.figures.style import KINDS, finish, grid, heading, legend, name_methods, say
-from thinwire.report.report_files import FEWEST_CELLS, PROFILE, TRAFFIC_FIGURE
-from thinwire.report.rows.quantities import BLOCK, CELL
+from thinwire.report.report_files import FEWEST_SETTINGS, PROFILE, TRAFFIC_FIGURE
+from thinwire.report.rows.quantities import BLOCK, SETTING
 from thinwire.report.rows.to_target import ratios
 
 # With looks that differ in grey, too. A hatch of dots would take 78 kB in each PDF.
@@ -106,42 +106,42 @@ _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
 def write_performance_profile(
     task: LearningTask, to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
 ) -> None:
-    """Draw a line for each method, a panel for each kind that has enough cells.
+    """Draw a line for each method, a panel for each kind that has enough settings.
 
-    `to_target` has a row for each cell, method, kind and target; a miss has infinitely many bytes.
+    `to_target` has a row for each setting, method, kind and target; a miss has infinitely many bytes.
     `baselines` are thick and black.
     """
     kinds = list(to_target.kind.unique()) if len(to_target) else []
     profiles = {kind: profile(to_target[to_target.kind == kind], task) for kind in kinds}
-    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
+    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_SETTINGS}
     if not profiles:
         say(
-            f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
+            f"A performance profile needs {FEWEST_SETTINGS} settings in which the target is reached.",
             folder / PROFILE,
         )
         return
-    titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
+    titles = [f"{len(found)} settings, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
     figure, all_axes = layout(titles, list(to_target.method.unique()))
     for axes, found in zip(all_axes, profiles.values()):
         _lines(axes, found, baselines)
     note = (
         "bytes: payload pushed and pulled until the first evaluation that reaches the hardest target of the "
-        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
-        "method has no run, are left out"
+        "setting, median over the runs; a miss needs infinitely many; settings in which nobody reaches it, "
+        "or the method has no run, are left out"
     )
     finish(figure, folder / PROFILE, note)
 
 
 def profile(to_target: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
-    """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
+    """The ratio of each method's bytes to the fewest in the same setting, a row; columns are methods.
 
-    It is for the hardest target of a cell. It is infinite where the method misses that, and missing where the
-    method has no run. Cells in which nobody reaches the target have no row.
+    It is for the hardest target of a setting. It is infinite where the method misses that, and missing where
+    the method has no run. Settings in which nobody reaches the target have no row.
     """
-    targets = to_target.groupby(CELL).target_score
+    targets = to_target.groupby(SETTING).target_score
     hardest = targets.transform("max" if task.higher_is_better else "min")
-    rows = to_target[to_target.target_score == hardest].drop_duplicates([*CELL, "method"])
-    needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
+    rows = to_target[to_target.target_score == hardest].drop_duplicates([*SETTING, "method"])
+    needed = rows.pivot(index=SETTING, columns="method", values="payload_bytes_median")
     needed = needed.reindex(columns=to_target.method.unique())
     reached = np.isfinite(needed.to_numpy()).any(axis=1)
     return ratios(needed[reached]).dropna(axis=1, how="all")
@@ -164,5 +164,5 @@ def _lines(axes: Axes, found: pd.DataFrame, baselines: Collection[str]) -> None:
     axes.set_ylim(-2, 102)
     style.ticks(axes, log=True)
     axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
-    axes.set_ylabel("share of cells, %", fontsize=7)
+    axes.set_ylabel("share of settings, %", fontsize=7)
     write_beside(axes, ends)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import BLOCK, CELL, untrained
+from thinwire.report.rows.quantities import BLOCK, SETTING, untrained
 from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import MARGIN_OF_SPEED, Judged, compare, judge
 
@@ -26,13 +26,13 @@ _OF_SCORES: dict[str, Callable[[Judged], object]] = {
     "p_same_holm": lambda judged: judged.p_same_holm,
     "detectable": lambda judged: judged.detectable,
 }
-COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES, "verdict", "words")
+COLUMNS = (*SETTING, "method", "kind", "against", *_OF_SCORES, "verdict", "words")
 
 
 def noise_floor(runs: pd.DataFrame, baseline: str, again: str | None, task: LearningTask) -> float:
     """What tuning leaves to chance: the largest mean difference between the baseline and itself, tuned again.
 
-    Of all cells, in pairs; 0 if nothing was tuned again, and infinite if that is not known.
+    Of all settings, in pairs; 0 if nothing was tuned again, and infinite if that is not known.
     """
     if again is None:
         return 0.0
@@ -50,10 +50,10 @@ def comparisons(
     floor: float = 0.0,
     same_tuning: Collection[str] = (),
 ) -> pd.DataFrame:
-    """One row for each cell, kind and method, without the baseline itself, in the order of the runs.
+    """One row for each setting, kind and method, without the baseline itself, in the order of the runs.
 
-    Pairs are runs with the same repetition that are done. The methods of one cell and kind are judged
-    together. A method that is skipped in every run of a cell has no row there.
+    Pairs are runs with the same repetition that are done. The methods of one setting and kind are judged
+    together. A method that is skipped in every run of a setting has no row there.
 
     Args:
         runs: one row for each run.
@@ -136,7 +136,7 @@ _OF_SPEED: dict[str, Callable[[Judged], object]] = {
     "detectable_factor": lambda judged: np.exp(judged.detectable),
     "words": lambda judged: words.on_speed(judged).words,
 }
-SPEED_UP_COLUMNS = (*CELL, "cluster", "method", "kind", "against", *_OF_SPEED)
+SPEED_UP_COLUMNS = (*SETTING, "cluster", "method", "kind", "against", *_OF_SPEED)
 _OF_THE_FASTEST = {
     **dict.fromkeys(("speed_up", "speed_up_low", "speed_up_high"), 1.0),
     **dict.fromkeys(("p_different", "p_different_holm", "detectable_factor"), math.nan),
@@ -145,20 +145,20 @@ _OF_THE_FASTEST = {
 
 
 def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
-    """One row for each cell, cluster, kind and method with times, in the order of the runs.
+    """One row for each setting, cluster, kind and method with times, in the order of the runs.
 
     The times of a step are compared in pairs: runs of a block have the same repetition, and follow each other
     on the same machines. The speed-up is `exp` of the mean difference of the logarithms. The methods of one
-    cell, cluster and kind are judged together. The fastest baseline has a speed-up of 1 by construction, and
-    no test. Simulated times are no runs, so they have no row here: they repeat exactly, and a test of them
-    would mean nothing.
+    setting, cluster and kind are judged together. The fastest baseline has a speed-up of 1 by construction,
+    and no test. Simulated times are no runs, so they have no row here: they repeat exactly, and a test of
+    them would mean nothing.
 
     Args:
         runs: one row for each run. Those that are not done or have no times are left out.
         baselines: labels of the baselines. All methods are compared with the fastest of them.
     """
     rows: list[dict[str, object]] = []
-    place = [*CELL, "cluster", "kind"]
+    place = [*SETTING, "cluster", "kind"]
     timed = runs[(runs.status == "done") & runs.kind.isin(TIMED)] if "train_seconds" in runs else runs[:0]
     for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
         logs = _log_seconds(here[here.train_seconds.notna()])

@@ -1,4 +1,4 @@
-"""Quantities of a run or cell: savings against the baseline of its block, payload, busiest link, chance."""
+"""Quantities of a run or setting: savings against the baseline, payload, busiest link, chance."""
 
 import math
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import pandas as pd
 
 from thinwire.base.learning import LearningTask
 
-CELL = ["dataset", "model", "workers", "nodes"]
+SETTING = ["dataset", "model", "workers", "nodes"]
 # What stands in one block of a table: runs that were made in different ways are not compared.
-BLOCK = [*CELL, "kind"]
+BLOCK = [*SETTING, "kind"]
 # The payload of a run together with that of its preparation, which several runs may share.
 WITH_PREPARATION = "total with prepared"
 # The same, where each of the runs that use one preparation has its share of it.

@@ -9,13 +9,13 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE
+from thinwire.report.rows.quantities import SETTING, TARGET_OF_BASELINE
 from thinwire.report.rows.to_target import StepsToTarget
 from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
 
 # What rows that are compared with each other have in common.
-PLACE = [*CELL, "cluster", "rate_gbit_per_second", "own_rate", "kind"]
+PLACE = [*SETTING, "cluster", "rate_gbit_per_second", "own_rate", "kind"]
 # What times.csv has; figures show more.
 COLUMNS = [
     *(*PLACE, "method", "step_seconds", "exposed_seconds", "hidden_seconds", "baseline", "speed_up"),
@@ -77,7 +77,7 @@ def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     done = runs[(runs.status == "done") & runs.train_seconds.notna()]
     done = done.assign(log_seconds=np.log(done.train_seconds / done.steps), cluster=done.cluster.fillna(""))
-    means = done.groupby([*CELL, "cluster", "kind", "method"], sort=False).log_seconds.mean().reset_index()
+    means = done.groupby([*SETTING, "cluster", "kind", "method"], sort=False).log_seconds.mean().reset_index()
     seconds = np.exp(means.log_seconds)
     return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True)
 

@@ -11,19 +11,19 @@ import scipy
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, at_chance_level, reaching
+from thinwire.report.rows.quantities import BLOCK, SETTING, SHARES, at_chance_level, reaching
 from thinwire.report.statistics.paired import LEVEL, holm
 
 _GROUP = [*BLOCK, "method"]
 _MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}
 COLUMNS = (
-    *(*CELL, "method", "kind", "target_score", "runs", "reached", *_MEDIANS),
+    *(*SETTING, "method", "kind", "target_score", "runs", "reached", *_MEDIANS),
     *("expected_epochs", "convergence", "reference_workers"),
 )
 
 
 def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: LearningTask) -> pd.DataFrame:
-    """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
+    """One row for each setting, kind, method and target, in the order of the runs; skipped runs do not count.
 
     A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
     row where no run of the baseline is done, where guessing reaches the least target, nor in a suite with one
@@ -80,7 +80,7 @@ def steps_to_target(needed: pd.DataFrame) -> StepsToTarget:
         needed: the table of `to_target`.
     """
     last = needed.drop_duplicates([*BLOCK, "method"], keep="last")
-    every = dict(iter(last.groupby(CELL)))
+    every = dict(iter(last.groupby(SETTING)))
 
     def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
         alike = [rows for other, rows in every.items() if other[:3] == place[:3]]
@@ -92,7 +92,7 @@ def steps_to_target(needed: pd.DataFrame) -> StepsToTarget:
 
 
 def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame]) -> pd.DataFrame:
-    """The evaluations of the runs of one method in one cell; none of runs that ended before their first."""
+    """The evaluations of the runs of one method in one setting; none if they ended before their first."""
     return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
 
 
@@ -190,17 +190,17 @@ def _convergence(balance: int, p: float, least_p: float) -> Convergence:
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
 _WITHIN = [f"within_{factor:g}" for factor in FACTORS]
 METRICS = {"payload_bytes": "payload_bytes_median", "train_seconds": "train_seconds_median"}
-PROFILE_COLUMNS = ["kind", "metric", "target_of_baseline_percent", "method", "cells", *_WITHIN, "score"]
+PROFILE_COLUMNS = ["kind", "metric", "target_of_baseline_percent", "method", "settings", *_WITHIN, "score"]
 
 
 def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
-    """One row for each kind of run, metric, target and method, over the cells in which the method has runs.
+    """One row for each kind of run, metric, target and method, over the settings that have runs of it.
 
     Args:
         to_target: the table of that name.
     """
-    # Targets stand in one order in every cell; as scores they differ.
-    place = to_target.groupby([*CELL, "kind", "method"], sort=False).cumcount()
+    # Targets stand in one order in every setting; as scores they differ.
+    place = to_target.groupby([*SETTING, "kind", "method"], sort=False).cumcount()
     percent = place.map({i: 100 * share for i, share in enumerate(SHARES)})
     table = to_target.assign(percent=percent)
     parts = [
@@ -215,11 +215,11 @@ def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A row for each method that has a value in this column in a cell."""
-    costs = table.pivot(index=CELL, columns="method", values=column)[list(table.method.unique())]
+    """A row for each method that has a value in this column in a setting."""
+    costs = table.pivot(index=SETTING, columns="method", values=column)[list(table.method.unique())]
     found = ratios(costs.dropna(how="all").dropna(axis=1, how="all"))
     within = profile(found, FACTORS).T.set_axis(_WITHIN, axis=1)
-    return within.assign(cells=found.count(), score=score(found)).rename_axis("method").reset_index()
+    return within.assign(settings=found.count(), score=score(found)).rename_axis("method").reset_index()
 
 
 # Profiles and scores end at this factor, as in AlgoPerf.
@@ -227,13 +227,14 @@ LARGEST_FACTOR = 4.0
 
 
 def ratios(costs: pd.DataFrame) -> pd.DataFrame:
-    """Each cost over the smallest of its cell: 1 for the best, infinite for a miss.
+    """Each cost over the smallest of its setting: 1 for the best, infinite for a miss.
 
-    In a cell that every method misses, all ratios are infinite.
+    In a setting that every method misses, all ratios are infinite.
 
     Args:
-        costs: one row for each cell and one column for each method, such as the bytes to a target. They are 0
-            or more; a miss is infinite. NaN: the method has no run there; its profile leaves the cell out.
+        costs: one row for each setting and one column for each method, such as the bytes to a target. They
+            are 0 or more; a miss is infinite. NaN: the method has no run there; its profile leaves the
+            setting out.
     """
     best = costs.min(axis=1)
     of_best = costs.div(best.where(best > 0), axis=0).where(np.isfinite(costs), np.inf)
@@ -241,7 +242,7 @@ def ratios(costs: pd.DataFrame) -> pd.DataFrame:
 
 
 def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
-    """The share of cells in which a method is within a factor of the best.
+    """The share of settings in which a method is within a factor of the best.
 
     Factors are rows, and methods are columns.
     """
@@ -250,6 +251,6 @@ def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
 
 
 def score(ratios: pd.DataFrame) -> pd.Series:
-    """The mean of each method's profile between the factors 1 and 4; 1 for the best of every cell."""
+    """The mean of each method's profile between the factors 1 and 4; 1 for the best of every setting."""
     # The integral of a step that rises at the ratio.
     return ((LARGEST_FACTOR - ratios.clip(upper=LARGEST_FACTOR)) / (LARGEST_FACTOR - 1)).mean()

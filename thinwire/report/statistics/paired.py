@@ -1,8 +1,8 @@
 """Paired differences of runs: tests, intervals, and verdicts that are corrected for their number.
 
 Verdicts are corrected by Holm's method over a family of comparisons that are read together. The families are
-those of `thinwire.report.rows.comparisons`: the methods of a cell, and the methods of a cell on a cluster.
-Claims are not corrected (docs/claims.md).
+those of `thinwire.report.rows.comparisons`: the methods of a setting, and the methods of a setting on a
+cluster. Claims are not corrected (docs/claims.md).
 """
 
 import math
@@ -228,7 +228,7 @@ class Judged:
 
 
 def judge(family: Sequence[Comparison]) -> list[Judged]:
-    """Judge the comparisons that are read together, such as those of all methods in one cell.
+    """Judge the comparisons that are read together, such as those of all methods in one setting.
 
     The p-values are corrected with Holm's method. It keeps the probability of one or more wrong verdicts
     `different` below 5 %, and likewise that of wrong verdicts `no_effect`. Comparisons with fewer than

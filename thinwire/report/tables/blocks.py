@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import BLOCK, CELL
+from thinwire.report.rows.quantities import BLOCK, SETTING
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About, partition_in_words
 from thinwire.report.tables.numbers import Mark
@@ -144,7 +144,7 @@ def _failures(block: pd.DataFrame) -> list[str]:
     return [f"{label!s}: {why!s}." for label, why in zip(block.method, block.reason) if why]
 
 
-_KEY = [*CELL, "method", "kind"]
+_KEY = [*SETTING, "method", "kind"]
 COMPARED = ["n", "gain_mean", "gain_low", "gain_high", "verdict", "words"]
 
 
@@ -153,7 +153,7 @@ def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataF
 
     Args:
         table: from `summarise`.
-        comparisons: one row for each cell, method and kind, in pairs of runs with the suite's baseline.
+        comparisons: one row for each setting, method and kind, in pairs of runs with the suite's baseline.
     """
     if comparisons.empty or comparisons.n.max() < FEWEST_REPETITIONS:
         return table.assign(**dict.fromkeys(COMPARED))

@@ -1,4 +1,4 @@
-"""One row for each cell and method: score, traffic, time, and the savings against the baseline."""
+"""One row for each setting and method: score, traffic, time, and the savings against the baseline."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from thinwire.report.report_files import with_table_digits
 from thinwire.report.rows.quantities import (
     BLOCK,
     BUSIEST_LINK,
-    CELL,
+    SETTING,
     WITH_PREPARATION,
     WITH_SHARE,
     at_chance_level,
@@ -38,7 +38,7 @@ _VIRTUAL = "method/virtual_epochs"
 
 
 def summarise(runs: pd.DataFrame, baselines: Sequence[str], task: LearningTask) -> pd.DataFrame:
-    """One row for each cell, kind and method, over its runs that are done.
+    """One row for each setting, kind and method, over its runs that are done.
 
     Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
     most that one worker sends, or receives. The bytes of a method's preparation have columns of their own,
@@ -63,14 +63,14 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str], task: LearningTask) 
     with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
     with_share = runs.payload_total_bytes + (runs.prepared_bytes / runs.preparation_runs).fillna(0)
     divided = has_partition(runs)
-    groups = runs.groupby([*CELL, "method", "kind"], sort=False)
+    groups = runs.groupby([*SETTING, "method", "kind"], sort=False)
     rows = []
     for names, group in groups:
         done = group[group.status == "done"]
         counts = group.status.value_counts()
         rows.append(
             {
-                **dict(zip([*CELL, "method", "kind"], names)),
+                **dict(zip([*SETTING, "method", "kind"], names)),
                 "epochs": group.epochs.iloc[0],
                 "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
                 **(partition_of(group) if divided else {}),

@@ -148,7 +148,7 @@ function showSummary() {
   const reasons = rows.filter((row) => row.reason).map((row) => `${row.method}: ${row.reason}.`);
   at("reasons").replaceChildren(...prose(reasons.join(" ")));
   at("recipes-note").textContent = chosen.suite.recipes_note;
-  at("times-note").textContent = "No run of this cell has times, and it was not simulated.";
+  at("times-note").textContent = "No run of this setting has times, and it was not simulated.";
   if (!first) return;
   const against = unique(times.map((row) => row.baseline)).filter(Boolean).join(", ") || "no baseline";
   at("times-note").textContent = `Times are of: ${first.place}. Speed-ups are over ${against}.` +
@@ -197,7 +197,7 @@ function showCurves() {
     .filter((row) => Number.isFinite(row.seconds_to_target) && methods.includes(row.method))
     .map(({ method, seconds_to_target: seconds, target_score: target }) =>
       ({ method, seconds, score: target }));
-  at("curves-note").textContent = over === "seconds" && !drawn.length ? "No run of this cell was timed." : "";
+  at("curves-note").textContent = over === "seconds" && !drawn.length ? "No run of this setting was timed." : "";
   const { score, looks } = chosen.suite, place = document.querySelector("#curves .chart");
   const spec = drawn.length + simulated.length && curvesChart(
     over, drawn, simulated, methods, looks, score, at("whole").checked, place.parentElement.clientWidth);
