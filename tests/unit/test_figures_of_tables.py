@@ -83,7 +83,7 @@ def test_no_pair_or_one_is_a_row_without_a_point(drawn, mean):
     assert texts(axes)[:2] == [str(n), "inconclusive"]
 
 
-def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(drawn):
+def test_settings_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(drawn):
     rows = pd.DataFrame([comparison(m, 0.1, 0.2, "inconclusive") for m in METHODS])
     changes = ({}, {"workers": 16, "nodes": 4}, {"kind": "measured"})
     figure = drawn(write_paired_differences, pd.concat([rows.assign(**change) for change in changes]))
@@ -105,7 +105,7 @@ NOTHING = {
         *((write_paired_differences, rows) for rows in (comparisons()[:0], pd.DataFrame())),
         *((write_trade_off, summary().assign(**{column: math.nan})) for column in ("gain_mean", "gain_low")),
     ],
-    "A performance profile needs 3 cells": [
+    "A performance profile needs 3 settings": [
         (write_performance_profile, rows) for rows in (to_target(TWO), to_target(NEEDED)[:0], pd.DataFrame())
     ],
     "No run that is done has sent anything": [
@@ -171,7 +171,7 @@ def test_only_comparisons_of_several_pairs_and_the_most_workers_have_points(draw
 
 
 def share(figure, method, ratio):
-    """The share of cells in which the method needs at most this multiple of the fewest bytes, in percent."""
+    """The share of settings in which the method needs at most this multiple of the fewest bytes, in percent."""
     (line,) = lines_of(figure.axes[0], method)
     x, y = line.get_data()
     return y[x <= ratio][-1]
@@ -185,14 +185,14 @@ def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
     assert list(profile(frame, CLASSIFICATION).ssgd) == [4, 2, 1, 1]
 
 
-def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(drawn):
+def test_a_line_is_the_share_of_settings_within_a_ratio_and_a_miss_is_never_within(drawn):
     # Kinds have panels of their own.
     frame = pd.concat([to_target(NEEDED), to_target(NEEDED, kind="emulated")])
     figure = drawn(write_performance_profile, frame)
     assert [share(figure, "ssgd", ratio) for ratio in (1, 2, 3.9, 4)] == [50, 75, 75, 100]
     assert [share(figure, "thin", ratio) for ratio in (1, 2, 4)] == [50, 75, 75]
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["4 cells, in process", "4 cells, emulated"]
+    assert titles == ["4 settings, in process", "4 settings, emulated"]
 
 
 def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(drawn):
