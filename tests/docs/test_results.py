@@ -114,7 +114,7 @@ def test_all_pages_together_are_short():
 def test_the_environment_takes_the_disk_that_it_says():
     if sys.prefix != str(ROOT / ".venv") or "cu" in version("torch"):
         pytest.skip("this is not the environment of `make setup` with PyTorch's CPU build")
-    said = float(re.search(r"they need, in ([\d.]+) GB", README.replace("\n", " "))[1])
+    said = float(re.search(r"they need \(([\d.]+) GB\)", README.replace("\n", " "))[1])
     files = (path.lstat() for path in Path(sys.prefix).rglob("*"))
     assert said / 1.3 < sum(file.st_size for file in files) / 1e9 < said * 1.3
 
