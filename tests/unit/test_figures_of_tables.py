@@ -171,7 +171,7 @@ def test_only_comparisons_of_several_pairs_and_the_most_workers_have_points(draw
 
 
 def share(figure, method, ratio):
-    """The share of settings in which the method needs at most this multiple of the fewest bytes, in percent."""
+    """The percentage of settings in which the method needs at most this multiple of the fewest bytes."""
     (line,) = lines_of(figure.axes[0], method)
     x, y = line.get_data()
     return y[x <= ratio][-1]
