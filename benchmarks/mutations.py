@@ -165,7 +165,9 @@ class Copy:
 
     def _pytest(self, arguments: Sequence[str]) -> str | None:
         """Run tests, and give the name of the first that failed."""
-        command = [".venv/bin/python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-rfE"]
+        # A test of this script's own list fails whatever is mutated, so it finds nothing.
+        command = [".venv/bin/python", "-m", "pytest", "--ignore=tests/benchmarks", "-rfE"]
+        command += ["-n", "auto", "--dist", "loadfile"]
         try:
             ended = subprocess.run(
                 [*command, "--no-loadscope-reorder", *self._tests, *arguments],
