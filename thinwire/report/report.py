@@ -73,10 +73,8 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
             style.say(f"There is no {task.score} to show: {_AT_CHANCE}.", folder / name)
         else:
             draw(own, folder, baselines)
-    for name in drawn.keys() - set(names):
-        for end in report_files.FORMATS:
-            # It may be there, from a report on more runs.
-            (folder / f"{name}.{end}").unlink(missing_ok=True)
+    # They may be there, from a report on more runs.
+    report_files.remove_figures(folder, drawn.keys() - set(names))
     if repetitions < report_files.FEWEST_REPETITIONS:
         return [f"Figures of {task.score} are not drawn: with one repetition, they would show no comparison."]
     return [*_at_chance(frames), *_not_drawn(names, settings, task)]

@@ -4,6 +4,7 @@ The pipeline names these files before they are made.
 """
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 
@@ -82,9 +83,14 @@ def remove_some(results: Path, suite: str) -> None:
     for name in SOME_TABLES:
         for end in ("csv", "md"):
             (results / "tables" / suite / f"{name}.{end}").unlink(missing_ok=True)
-    for name in SOME_FIGURES:
+    remove_figures(results / "figures" / suite, SOME_FIGURES)
+
+
+def remove_figures(folder: Path, names: Iterable[str]) -> None:
+    """Delete the figures of these names that an earlier report has drawn, if there are any."""
+    for name in names:
         for end in FORMATS:
-            (results / "figures" / suite / f"{name}.{end}").unlink(missing_ok=True)
+            (folder / f"{name}.{end}").unlink(missing_ok=True)
 
 
 def write_digests(results: Path, suite: str) -> None:

@@ -18,12 +18,7 @@ from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, heirs, task_of
 from thinwire.config.expand import cells
-from thinwire.config.trials import (
-    finalists_path,
-    of_trial_label,
-    only_finalists,
-    trial_label,
-)
+from thinwire.config.trials import finalists_path, of_trial_label, only_finalists, trial_label
 from thinwire.config.tuned import Choice, Chosen, Cost, Tuned, Under
 from thinwire.config.tuning_space import EVERYWHERE, Range, Tuning, ranges
 from thinwire.config.yaml_file import Size
