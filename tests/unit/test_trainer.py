@@ -1,6 +1,7 @@
 """The loop: streams, gradients that are wanted, hooks, and the rate of a plateau."""
 
 import gc
+import itertools
 import weakref
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 import thinwire
 from tests import small
 from thinwire.traffic.wire_bytes import Wire
+from thinwire.train.clock import CLOCKS
 from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror
 
@@ -208,6 +210,24 @@ def test_a_plateau_resumes_to_the_same_bits(tmp_path):
         lambda: small.trainer(small.task(2, epochs=6, schedule=PLATEAU), "ssgd"), 22, tmp_path
     )
     assert run.curve[-1]["lr"] < 0.05
+
+
+def test_a_resumed_run_goes_on_from_its_seconds():
+    run = small.trainer(small.task(2), "ssgd")
+    run.load({**run.state(), "seconds": {"train": 1e6, "eval": 2e6, "harness": 3e6}})
+    run.train()
+    assert run.curve[0]["train_seconds"] > 1e6
+    assert run.curve[0]["eval_seconds"] > 2e6
+    assert run.curve[0]["harness_seconds"] > 3e6
+
+
+def test_the_seconds_are_those_of_the_slowest_process(monkeypatch):
+    run = small.trainer(small.task(2), "ssgd")
+    fast, slow = dict.fromkeys(CLOCKS, 1.0), dict.fromkeys(CLOCKS, 2.0)
+    clocks = itertools.cycle([fast, slow])
+    monkeypatch.setattr(run.clock, "read", lambda: next(clocks))
+    run.train()
+    assert [run.curve[0][f"{name}_seconds"] for name in CLOCKS] == [2.0, 2.0, 2.0]
 
 
 def test_the_parameters_know_their_kinds():
