@@ -72,6 +72,15 @@ def test_suites_that_differ_in_case_only_are_refused(write_suite):
     suite.load("other")
 
 
+def test_a_suite_is_not_called_as_the_trials_of_another(write_suite, tmp_path):
+    (tmp_path / "config/more").mkdir(parents=True)
+    for name in ("more/finals", "more/again"):
+        write_suite({}, name)
+        assert f"{name}.yaml: suites of trials have names that end in /again, /finals" in message(
+            suite.load, name
+        )
+
+
 @pytest.mark.parametrize("name", ["a b", "a;b", "-x", "a'b", "+", "größe"])
 def test_a_plugin_whose_name_is_no_label_is_refused(name, tmp_path):
     (tmp_path / "methods").mkdir()

@@ -16,7 +16,7 @@ from thinwire.base.names import require_suite_name
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite_schema import Suite
-from thinwire.config.trials import PREFIX, Stage, stages_of, suite_of_trials
+from thinwire.config.trials import NO_ENDINGS, PREFIX, Stage, stages_of, suite_of_trials
 from thinwire.config.tuned_values import with_tuned
 from thinwire.optim.recipe import Optimizer, Strict
 from thinwire.optim.tunable import Tunable
@@ -77,6 +77,10 @@ def _named(name: str) -> Suite:
     if not os.path.lexists(path) or not _is_suite(name):
         raise UserError(
             f"there is no suite {name!r}: config/ has {', '.join(there)} (by name, without folder and .yaml)"
+        )
+    if name.endswith(NO_ENDINGS):
+        raise UserError(
+            f"{show(path)}: suites of trials have names that end in {', '.join(NO_ENDINGS)}: rename it"
         )
     return read(path)
 

@@ -42,6 +42,8 @@ def entries_of_trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list
 # The suite of the trials of the suite NAME is `tuning/NAME`.
 PREFIX = "tuning/"
 _AGAIN, _FINALS = "/again", "/finals"
+# With such an ending, the suite of the trials of one suite would be that of another's second stage.
+NO_ENDINGS = (_AGAIN, _FINALS)
 
 
 @dataclass(frozen=True)

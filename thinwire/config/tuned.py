@@ -129,9 +129,14 @@ def read(suite: str) -> Tuned:
     content = yaml_file.mapping(path, "a choice of a tuning", "docs/tuning.md")
     own = content.pop("digest", None)
     tuned = yaml_file.validated(Tuned, content, path)
-    if tuned.digest != own:
+    trials = trials_path(suite)
+    changed = [] if tuned.digest == own else [path]
+    if not trials.exists() or digests.of_file(trials) != tuned.trials_sha256:
+        changed.append(trials)
+    if changed:
         raise UserError(
-            f"{show(path)} was changed after it was written: delete it, and `{command(suite)}` makes it again"
+            f"{show(changed[0])} was changed after it was written, or is missing: delete {show(path)}, and "
+            f"`{command(suite)}` makes it again"
         )
     return tuned
 
