@@ -23,8 +23,8 @@ MODELS = ("alexnet", "cnn", "lenet", "mp2_alexnet", "mp2_resnet", "mp2_vgg", "re
 SUITES = tuple(
     """
     claims/daso claims/daso_digits claims/daso_emulated claims/daso_time
-    claims/diloco
-    claims/hsgd claims/hsgd_bytes claims/hsgd_digits claims/hsgd_ladder claims/hsgd_lars claims/hsgd_lars_digits
+    claims/diloco claims/hsgd claims/hsgd_bytes claims/hsgd_digits claims/hsgd_ladder
+    claims/hsgd_lars claims/hsgd_lars_digits
     claims/hylo claims/hylo_digits claims/hylo_fashion_mnist
     claims/mp2 claims/mp2_bytes claims/mp2_digits claims/mp2_fashion_mnist claims/mp2_seconds_emulated
     claims/multi_step_delay claims/multi_step_delay_digits claims/multi_step_delay_fashion_mnist

@@ -76,7 +76,7 @@ DAMAGE = {
     "tree of an unknown kind": with_tree({"set": []}),
     "tree with two kinds": with_tree({"list": [], "dict": []}),
     "tree with a tensor that is not there": with_tree({"tensor": "99"}),
-    "files that are no table": lambda c: rewrite(c, lambda content: content.update(files=[])),
+    "ranks that are no table": lambda c: rewrite(c, lambda content: content.update(saved_by_rank=7)),
     "tensors cut": lambda c: overwrite(c / TENSORS, lambda b: b[:-3]),
     "tensors with another bit": lambda c: overwrite(c / TENSORS, lambda b: b[:-1] + bytes([b[-1] ^ 1])),
     "tensors missing": lambda c: (c / TENSORS).unlink(),
@@ -174,18 +174,6 @@ def test_a_shared_tensor_that_is_damaged_costs_all_of_its_ranks_that_checkpoint(
     warnings = []
     assert [checkpoint.sound(folder, warnings.append) for folder in folders] == [[1], [1]]
     assert all("000000002 is damaged and left out" in warning for warning in warnings)
-
-
-def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path):
-    """Each rank saved all of its tensors, which had numbers for names, and one digest of their file."""
-    folder = tmp_path / "000000005"
-    folder.mkdir()
-    checkpoint.write_tensors(folder / TENSORS, {"0": torch.ones(3), "1": torch.zeros(2, dtype=torch.int8)})
-    tree = {"dict": [["a", {"tensor": "0"}], [7, {"list": [{"tensor": "1"}, 3]}]]}
-    content = {"step": 5, "tree": tree, "files": digests.of_files(folder, [TENSORS])}
-    digests.write_json(folder / TREE, content)
-    expected = {"a": torch.ones(3), 7: [torch.zeros(2, dtype=torch.int8), 3]}
-    assert same(checkpoint.latest(tmp_path, pytest.fail), expected)
 
 
 def test_a_slow_disk_shows_progress_and_one_that_hangs_does_not(tmp_path, monkeypatch):

@@ -50,12 +50,10 @@ def of_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: of_file(folder / name) for name in names}
 
 
-def require_files(
-    folder: Path, expected: Mapping[str, str], progress: Callable[[str], None] = lambda what: None
-) -> None:
+def require_files(folder: Path, expected: Mapping[str, str]) -> None:
     """Check that the files in a folder have these digests; otherwise raise `Damaged`, or as `of_file`."""
     for name, digest in expected.items():
-        if of_file(folder / name, progress) != digest:
+        if of_file(folder / name) != digest:
             raise Damaged(f"{folder / name} is not the file that was written (its SHA-256 differs)")
 
 

@@ -6,8 +6,7 @@ but it is not lost. The state is a tree of dictionaries, lists, tensors, numbers
 restores it bit for bit.
 
 Workers have most tensors in common. Equal ones are written once: all ranks exchange the digests of theirs,
-and one of those that have a tensor saves it for all. Checkpoints of earlier versions are still read: there,
-each rank has saved all of its own.
+and one of those that have a tensor saves it for all.
 """
 
 import os
@@ -123,9 +122,6 @@ def load(folder: Path, step: int, progress: Progress = lambda: None) -> Any:
     try:
         if content["step"] != step:
             raise digests.Damaged(f"it was saved after step {content['step']}")
-        if "files" in content:  # of an earlier version, which saved no digest of each tensor
-            digests.require_files(checkpoint, content["files"], lambda what: progress())
-            return _unpack(content["tree"], lambda name: tensor_file.read(checkpoint / _TENSORS, name))
         saver, found = content["saved_by_rank"], dict[str, Tensor]()
 
         def tensor(digest: str) -> Tensor:
@@ -133,7 +129,7 @@ def load(folder: Path, step: int, progress: Progress = lambda: None) -> Any:
                 return found[digest].clone()  # it shares no elements with any other
             where = folder_of_rank(folder.parent, saver[digest]) if digest in saver else folder
             path = where / _name(step) / _TENSORS
-            return found.setdefault(digest, tensor_file.read_whole(path, digest, progress))
+            return found.setdefault(digest, tensor_file.read(path, digest, progress))
 
         return _unpack(content["tree"], tensor)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ from thinwire.config.cell import Cell
 from thinwire.records import invariants_of_tables as of_tables
 from thinwire.records.provenance import no_time_because
 from thinwire.records.record import CURVE, RUN, TRAFFIC, Record, read_tables
-from thinwire.records.result import result_of
+from thinwire.records.result import TRAFFIC_COLUMNS, curve_columns, result_of
 
 # Clocks are read to the second, and a system may set its clock while a run is in progress.
 _CLOCK_TOLERANCE_SECONDS = 5.0
@@ -58,8 +58,9 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
     """The invariants that a record breaks: at most one of `run.json` and one of the tables beside it."""
     yield from broken_in_run(run, cell)
     evaluations, rows = of_tables.columns(curve), of_tables.columns(traffic)
+    of_curve_names, of_traffic_names = curve_columns(run.learns).names, TRAFFIC_COLUMNS.names
     of_curve: tuple[_Check, ...] = (
-        ("columns", lambda: of_tables.columns_of_curve(run, curve, evaluations)),
+        ("columns", lambda: of_tables.wrong_columns(curve, evaluations, of_curve_names, metrics=True)),
         ("steps", lambda: of_tables.steps(run, cell, evaluations)),
         ("learning rate", lambda: of_tables.rates(run, cell, evaluations)),
         ("score", lambda: of_tables.score(run, evaluations)),
@@ -67,7 +68,7 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
         ("times", lambda: of_tables.seconds(evaluations)),
     )
     of_traffic: tuple[_Check, ...] = (
-        ("columns", lambda: of_tables.traffic_columns(traffic, rows)),
+        ("columns", lambda: of_tables.wrong_columns(traffic, rows, of_traffic_names, metrics=False)),
         ("ledger", lambda: of_tables.ledger(cell, evaluations, rows)),
         ("verbs", lambda: of_tables.verbs(cell, rows)),
     )
@@ -243,13 +244,11 @@ def _result(run: Record, curve: pa.Table) -> str | None:
         return f"it has no result, and {CURVE} has {len(curve)} evaluations"
     (row,) = curve.slice(len(curve) - 1).to_pylist()
     # In a row, a metric that was not logged yet is empty. Of the others, only the score counts.
-    last = {of_tables.NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
+    last = {name: value for name, value in row.items() if value is not None}
     column = run.learns.test_column
     others = curve[column].to_pylist()[:-1]
     made = result_of([*({column: value} for value in others), last], run.learns)
     assert made is not None
-    if row.get(of_tables.NEW) is None:
-        made.traffic.wire_received_max_bytes = run.result.traffic.wire_received_max_bytes
     if made == run.result:
         return None
     given, expected = dict(_leaves(run.result.model_dump())), dict(_leaves(made.model_dump()))

@@ -18,8 +18,6 @@ from thinwire.records.record import CURVE, RUN, Record
 from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns
 from thinwire.traffic.ledger import KINDS
 
-# Records of earlier versions lack it.
-NEW = "wire_received_max_bytes"
 _SECONDS = ("train_seconds", "eval_seconds", "harness_seconds")
 _MEANS = tuple(name for name in BYTES if "_max_" not in name)
 _MOST = tuple(name for name in BYTES if "_max_" in name)
@@ -56,27 +54,16 @@ def columns(table: pa.Table) -> Columns:
     }
 
 
-def columns_of_curve(run: Record, curve: pa.Table, found: Columns) -> str | None:
-    """The columns and types that a run writes."""
-    return _wrong_columns(curve, found, curve_columns(run.learns).names, metrics=True)
-
-
-def traffic_columns(traffic: pa.Table, found: Columns) -> str | None:
-    """The columns and types that a run writes."""
-    return _wrong_columns(traffic, found, TRAFFIC_COLUMNS.names, metrics=False)
-
-
-def _wrong_columns(table: pa.Table, found: Columns, expected: Sequence[str], metrics: bool) -> str | None:
+def wrong_columns(table: pa.Table, found: Columns, expected: Sequence[str], metrics: bool) -> str | None:
+    """The columns and types that a run writes; the curve also has `metrics` of the method."""
     names = table.column_names
     for name in expected:
         if name not in names:
-            if name != NEW:
-                return f"it has no column {name}"
-        elif name not in found:
+            return f"it has no column {name}"
+        if name not in found:
             if table[name].type != _TYPES[name]:
                 return f"its column {name} does not hold {_TYPES[name]}"
-            if name != NEW:
-                return f"its column {name} has an empty value"
+            return f"its column {name} has an empty value"
     others = [n for n in names if n not in expected and not (metrics and n.startswith(_METRIC))]
     return f"it has a column {others[0]}, which no run writes" if others else None
 
@@ -150,7 +137,7 @@ def bytes_of_links(cell: Cell, curve: Columns) -> str | None:
         return what
     step, sent, received = curve["step"], curve["wire_sent_bytes"], curve["wire_received_bytes"]
     for mean, name in zip((sent, received), _MOST):
-        largest = curve.get(name, mean)
+        largest = curve[name]
         if (i := _first(~_at_most(mean, largest))) is not None:
             return f"the busiest link carried fewer bytes than the mean of the links in step {step[i]}"
         if (i := _first(~_at_most(largest, mean * cell.workers))) is not None:
@@ -195,8 +182,6 @@ def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
         what = f"{_MEANS[which]} in step {curve['step'][i]} add up to {found[which, i]:g}"
         return f"{what}, and {CURVE} has {total[which, i]:g}"
     for name in _MOST:
-        if name not in traffic or name not in curve:
-            continue
         busiest, each = curve[name], traffic[name]
         most = np.bincount(row, each, len(busiest))
         if (i := _first(~(busiest <= most) | (_largest(row, each, len(busiest)) > busiest))) is not None:

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,14 +31,12 @@ from thinwire.base.options import problems
 from thinwire.records.result import SCORES, TRAFFIC_COLUMNS, Cost, Partition, Result, Schema, curve_columns
 
 SCHEMA_VERSION = 3
-# Of records that are read. Version 2 had images only, whose records are as they were.
-_OLDEST_VERSION = 2
 RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parquet", "log.txt")
 # Two folders and a file beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
 
 Status = Literal["done", "diverged", "failed", "skipped"]
-# Parts of the provenance; a record of an earlier version may lack some.
+# Parts of the provenance, which only some runs have.
 _PARTS = {
     **dict.fromkeys(("sources_sha256", "data_sha256", "git", "hardware", "packages", "environment"), dict),
     "emulation": dict,
@@ -48,7 +46,7 @@ _PARTS = {
 
 
 # A file of another version is refused, because this code does not know its meaning.
-Version = Annotated[int, Field(ge=_OLDEST_VERSION, le=SCHEMA_VERSION)]
+Version = Literal[3]
 
 
 class Record(Schema):
@@ -64,7 +62,7 @@ class Record(Schema):
     method_options: dict[str, Any]
     model_options: dict[str, object]
     task: Literal["classification", "next_character"] = "classification"
-    # Of the data set, and of what the score is measured on; None in records of earlier versions.
+    # Of the data set, and of what the score is measured on; None if the run failed before it knew them.
     classes: int | None = Field(default=None, ge=1)
     evaluated_images: int | None = Field(default=None, ge=1)
     evaluated_characters: int | None = Field(default=None, ge=1)

@@ -51,7 +51,7 @@ class Traffic(Schema):
     wire_received_bytes: float = Field(ge=0)
     between_nodes_bytes: float = Field(ge=0)
     wire_sent_max_bytes: float = Field(ge=0)
-    wire_received_max_bytes: float | None = Field(default=None, ge=0)  # None in records of earlier versions
+    wire_received_max_bytes: float = Field(ge=0)
 
     @classmethod
     def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":

@@ -83,29 +83,23 @@ def write(path: Path, tensors: Mapping[str, Tensor], progress: Progress) -> None
                     progress()
 
 
-def read_whole(path: Path, digest: str, progress: Progress) -> Tensor:
-    """Return a tensor as `read` does; one with another digest is `Damaged`."""
-    tensor = read(path, digest)
-    if digest_of(tensor, progress) != digest:
-        raise Damaged(f"{path} holds another tensor than was written (its SHA-256 differs)")
-    return tensor
-
-
-def read(path: Path, name: str) -> Tensor:
-    """Return the tensor of this name, on the CPU, as it is in the file.
+def read(path: Path, digest: str, progress: Progress) -> Tensor:
+    """Return the tensor with this digest, on the CPU.
 
     Raises:
-        Damaged: the file is missing, is no file of tensors, or has no such tensor.
+        Damaged: the file is missing, is no file of tensors, or has no such tensor or a changed one.
         UserError: it cannot be read.
     """
     with reading(path):
         path.stat()  # what is not there is said in the words of all files
         try:
             with safe_open(path, framework="pt") as file:
-                tensor: Tensor = file.get_tensor(name)
-                return tensor
+                tensor: Tensor = file.get_tensor(digest)
         except SafetensorError as error:
             raise Damaged(f"{path} holds no tensors ({error})") from None
+    if digest_of(tensor, progress) != digest:
+        raise Damaged(f"{path} holds another tensor than was written (its SHA-256 differs)")
+    return tensor
 
 
 def _pieces(tensor: Tensor) -> Iterator[memoryview]:

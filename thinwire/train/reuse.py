@@ -13,7 +13,7 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
 from thinwire.config.cell import Cell
-from thinwire.config.sources import ENGINE, prepares, sources, sources_of_many
+from thinwire.config.sources import prepares, sources, sources_of_many
 from thinwire.data.dataset import MANIFEST
 from thinwire.records import record, store
 from thinwire.records.invariants import require_invariants
@@ -73,8 +73,6 @@ def difference_of_options(run: Record, cell: Cell) -> str | None:
 def edited_sources(run: Record, cell: Cell, sources_of: Sources = sources) -> list[str]:
     """The kinds of the sources that were edited since the record was made."""
     used, now = run.provenance.get("sources_sha256") or {}, sources_of(cell)
-    # Records of earlier versions say nothing about files of the engine.
-    used = {ENGINE: now[ENGINE], **used}
     return [kind for kind in now if used.get(kind) != now[kind]]
 
 

@@ -187,8 +187,7 @@ def summary(run: Record) -> dict[str, object]:
 
 def _traffic(row: Mapping[str, float]) -> dict[str, float]:
     total = row["payload_push_bytes"] + row["payload_pull_bytes"]
-    # Records of earlier versions lack some of these.
-    return {PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES if row.get(name) is not None}
+    return {PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES}
 
 
 def _bytes(name: str) -> str:

@@ -85,8 +85,6 @@ def preparation_note(curves: pd.DataFrame) -> list[str]:
 def busiest_link_bytes(runs: pd.DataFrame) -> pd.Series:
     """For each run, the most bytes that one worker sent, or that one worker received.
 
-    Missing in records of earlier versions, which do not say what was received.
-
     Args:
         runs: one row for each run, with columns `wire_sent_max_bytes` and `wire_received_max_bytes`.
     """
