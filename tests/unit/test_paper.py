@@ -230,6 +230,29 @@ def test_a_suite_that_was_not_run_is_named_with_its_command(made):
     assert not list(made.glob("paper/figures/mp2_counted.*"))
 
 
+@pytest.mark.parametrize(
+    ("left_out", "missing"),
+    [
+        (lambda cell: False, False),
+        (lambda cell: cell.repetition > 0, False),
+        (lambda cell: (cell.method.label, cell.workers) == ("dgc", 8), True),
+    ],
+    ids=["nothing", "repetitions", "a method"],
+)
+def test_a_suite_that_lacks_a_method_somewhere_counts_as_missing(made, monkeypatch, left_out, missing):
+    """As after `snakemake --config suites=laptop workers=w4n2`: the text names its other numbers of workers."""
+    collected = {record_folder(made, cell) for cell in cells("demo") if not left_out(cell)}
+    monkeypatch.setattr(values, "collected_folders", lambda results: collected)
+    declared = declarations.read()
+    file = declared.files["demo"].model_copy(update={"required": False})
+    of_demo = {name: own for name, own in declared.values.items() if own.file == "demo"}
+    found = values.collect(
+        declared.model_copy(update={"files": {**declared.files, "demo": file}, "values": of_demo}), made
+    )
+    assert ("demo" in found.missing) == missing
+    assert ("demo.dgc.saved" in found.values) != missing
+
+
 def test_the_paper_prints_the_options_that_the_suite_sets():
     options = paper.options_of(paper.STUDY)
     assert options["dgc"] == "density 0.01, warmup_densities 0.0625"

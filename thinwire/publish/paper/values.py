@@ -158,7 +158,7 @@ class Collected(NamedTuple):
 
 
 def collect(declarations: Declarations, results: Path) -> Collected:
-    """The values of all files that are there.
+    """The values of all files that are there, and whose suite has a run of each method in each place.
 
     Raises:
         UserError: a required file is missing, or a value cannot be taken from its file.
@@ -176,6 +176,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         values[name] = Value(published.text.replace("-", MINUS), key)
         found[key] = Origin(key, f"publication {published.of}", "", "", [], note)
     collected, once = collected_folders(results), cache(grid)
+    whole_suite = cache(lambda suite: not _places_without_runs(results, collected, once(suite)))
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
         if declared.file not in declarations.files:
@@ -183,6 +184,10 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         if declared.file in missing:
             continue
         file = declarations.files[declared.file]
+        # The text names methods and numbers of workers that a part of the suite may lack.
+        if not file.required and file.suite is not None and not whole_suite(file.suite):
+            missing[declared.file] = file.made_by
+            continue
         if declared.file not in read:
             read[declared.file] = _rows(file, results)
         whole = read[declared.file]
@@ -199,6 +204,17 @@ def collect(declarations: Declarations, results: Path) -> Collected:
                 found[key] = of_rows(file, rows, whole, results, collected, once)
     missing |= {key: missing[bars.file] for key, bars in declarations.bars.items() if bars.file in missing}
     return Collected(values, found, missing)
+
+
+def _places_without_runs(
+    results: Path, collected: Container[Path], grid: list[tuple[Cell, dict[str, Any]]]
+) -> set[tuple[object, ...]]:
+    """The labels of a suite's cells, but for the repetition, of which no run was collected."""
+    runs: dict[tuple[object, ...], bool] = {}
+    for cell, labels in grid:
+        place = tuple(label for name, label in labels.items() if name != "repetition")
+        runs[place] = runs.get(place, False) or record_folder(results, cell) in collected
+    return {place for place, there in runs.items() if not there}
 
 
 def text_of(value: Any, digits: int) -> str:
