@@ -109,7 +109,8 @@ def main(arguments: argparse.Namespace) -> int:
         print(json.dumps(lines[-1]), flush=True)
     held = sum(line["held"] for line in lines)
     wanted = len(arguments.parts or PARTS)
-    print(f"{held} of {wanted} parts held")
+    absent = sum("not_here" in line for line in lines)
+    print(f"{held - absent} of {wanted} parts held" + (f", and {absent} cannot run here" if absent else ""))
     return int(held < wanted)
 
 

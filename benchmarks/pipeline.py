@@ -175,7 +175,7 @@ def blocks(project: Path) -> set[str]:
 
 
 def trained(project: Path) -> tuple[float, int]:
-    """Seconds of training, evaluation and preparation in all records of the demo, and the number of runs."""
+    """Seconds of training and evaluation in all records of the demo, and the number of runs."""
     seconds, runs = 0.0, 0
     for path in (project / "results/runs/demo").rglob(run_record.RUN):
         made = run_record.read(path)

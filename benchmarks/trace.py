@@ -34,6 +34,7 @@ from torch import nn
 
 from thinwire import plugins
 from thinwire.api.channel import Channel
+from thinwire.base.errors import MethodError
 from thinwire.base.options import resolve
 from thinwire.data.arrays import Data
 from thinwire.trace import recorder as tracing
@@ -50,7 +51,7 @@ from thinwire.trace.recorder import (
 from thinwire.train.cell_task import deterministic
 from thinwire.train.tracing import record_spans
 from thinwire.train.trainer import Trainer
-from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.call import Call, Group, Pending, serving
 
 SPAN_TARGET_US = 1.0
 RATIO_TARGET = 1.005
@@ -154,7 +155,8 @@ def no_looks() -> Iterator[None]:
         setattr(owner, name, new)
 
     def hand_over(self: Channel, carry: Callable[[Group, Call], Pending[Any]], call: Call) -> Pending[Any]:
-        self._require_open(call)
+        if when := "in a server's update" if serving() else self.shut:
+            raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
         pending = carry(self, call)
         self.unclaimed.add(pending)
         return pending

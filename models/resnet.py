@@ -7,8 +7,9 @@ their stem can be one convolution of 3 x 3 without pooling, as is usual on CIFAR
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -43,7 +44,9 @@ class Model(thinwire.Model):
     @dataclass
     class Config:
         depth: Literal[8, 18, 20, 32, 50, 56, 110] = 20  # layers; 18 and 50: the ImageNet form
-        width: int | None = None  # channels of the first stage; default 16, in the ImageNet form 64
+        width: Annotated[int, Field(ge=1)] | None = (
+            None  # channels of the first stage; default 16, in the ImageNet form 64
+        )
         # Of the ImageNet form; by_size: small for images of fewer than 64 x 64 pixels.
         stem: Literal["imagenet", "small", "by_size"] = "imagenet"
 
@@ -56,6 +59,11 @@ class Model(thinwire.Model):
         initialise_he(self)
 
     def _build_cifar_form(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
+        if config.stem != "imagenet":
+            raise thinwire.UserError(
+                f"resnet of depth {config.depth} has the stem of CIFAR's form: leave the stem out, or choose "
+                "a depth of 18 or 50"
+            )
         blocks = (config.depth - 2) // 6
         width = config.width or 16
         self.stem = nn.Sequential(

@@ -49,14 +49,12 @@ from torch import nn
 
 import thinwire
 
-from .layers import flatten_all, shapes_of, split, unflatten_all, why_not
+from .layers import EVERYTHING, flatten_all, shapes_of, split, unflatten_all, why_not
 from .options import Options, with_authors_constants
 from .predictor_training import train_predictor
 from .provenance import PROVENANCE
 from .record_prefixes import record_prefixes
 from .server import PREDICTOR, CompletingServer, write_mean_prefix
-
-EVERYTHING = 1000  # stages: more than any model has
 
 
 class Method(thinwire.Method):

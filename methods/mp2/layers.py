@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from thinwire import Model, Param
 from thinwire.api.parameters import parameters
 
+EVERYTHING = 1000  # stages: more than any model has
 Layer = list[Param]
 Shapes = list[torch.Size]  # of a layer's tensors
 
@@ -17,7 +18,7 @@ Shapes = list[torch.Size]  # of a layer's tensors
 def why_not(model: Model, pushed_stages: int) -> str | None:
     """Why MP2 cannot run on this model, in one clause, or None."""
     try:
-        stages = model.stages()
+        model.stages()
     except (AttributeError, NotImplementedError):
         return "the model does not say how it splits into stages"
     pushed, predicted = split(model, pushed_stages)
@@ -27,8 +28,13 @@ def why_not(model: Model, pushed_stages: int) -> str | None:
         return f"the model's first {pushed_stages} stages have no parameters to push"
     if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
         return "the model has batch norm, which it cannot predict: take one without, as it was published"
-    if pushed_stages >= len(stages):
-        return None
+    if not predicted:
+        if pushed_stages >= EVERYTHING:
+            return None
+        return (
+            f"the model's first {pushed_stages} stages are all of it, so nothing is left to predict (its "
+            f"authors' baseline has pushed_stages: {EVERYTHING})"
+        )
     foreign = {param.name for layer in predicted for param in layer}
     foreign -= {p.name for p in parameters(model) if p.kind in ("conv", "linear", "bias")}
     if foreign:

@@ -50,7 +50,14 @@ def _record(
         job.task,
         build_model=lambda: model(model_config, data.shape, data.classes),
         recipe=job.task.recipe.model_copy(
-            update={"epochs": epochs, "evaluate_every_epochs": epochs, "batch": config.recorded_batch}
+            update={
+                "epochs": epochs,
+                "evaluate_every_epochs": epochs,
+                "batch": config.recorded_batch,
+                # What divides the run's own batch and pass need not divide these.
+                "accumulate": 1,
+                "epoch_steps": None,
+            }
         ),
     )
     epoch_values = []

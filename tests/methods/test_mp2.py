@@ -133,6 +133,11 @@ class Unstaged(small.Plain):
         return [[], [], [self.first, self.second], [self.third], [self.linear]]
 
 
+class TwoStages(small.Plain):
+    def stages(self):
+        return [[self.first, self.second], [self.third, self.linear]]
+
+
 class NormedEarly(small.Plain):
     """Its normalisation is pushed, and only convolutions and linear layers are predicted."""
 
@@ -168,6 +173,7 @@ class Normed(small.Plain):
         (Normed, "third.1.bias is of neither"),
         (Shuffled, "stages do not come in the order of its layers"),
         (Unstaged, "first 2 stages have no parameters to push"),
+        (TwoStages, "first 2 stages are all of it, so nothing is left to predict"),
     ],
 )
 def test_a_model_that_it_cannot_predict_is_skipped_with_a_reason_and_prepares_nothing(

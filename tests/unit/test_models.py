@@ -143,6 +143,10 @@ def test_models_refuse_images_that_are_too_small_and_widths_that_they_do_not_hav
         build("lenet", (1, 15, 16))
     with pytest.raises(UserError, match="width 64 only, not 16"):
         build("resnet", depth=18, width=16)
+    with pytest.raises(UserError, match="stem of CIFAR's form: leave the stem out"):
+        build("resnet", depth=20, stem="small")
+    with pytest.raises(UserError, match="width"):
+        build("resnet", depth=20, width=0)
     with pytest.raises(UserError, match="3x224x224"):
         build("alexnet", form="imagenet")
     with pytest.raises(UserError, match="3 heads cannot share a width of 64 evenly"):

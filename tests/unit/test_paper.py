@@ -240,7 +240,7 @@ def test_a_suite_that_was_not_run_is_named_with_its_command(made):
     ids=["nothing", "repetitions", "a method"],
 )
 def test_a_suite_that_lacks_a_method_somewhere_counts_as_missing(made, monkeypatch, left_out, missing):
-    """As after `snakemake --config suites=laptop workers=w4n2`: the text names its other numbers of workers."""
+    """As after `snakemake --config suites=laptop workers=w4n2`: the text names its other workers, too."""
     collected = {record_folder(made, cell) for cell in cells("demo") if not left_out(cell)}
     monkeypatch.setattr(values, "collected_folders", lambda results: collected)
     declared = declarations.read()

@@ -6,7 +6,8 @@ Source: Wang & Joshi, "Adaptive Communication Strategies to Achieve the Best Err
 Local-Update SGD" (arXiv 1810.08313). The first loss is the loss at the start, before the first interval.
 
 Deviation: the paper has the first learning rate in the formula, and its rate only falls. Here a rate may also
-warm up. So the formula has the highest rate so far, and a warm-up does not shorten the interval.
+warm up. So the formula has the highest rate so far, of the start and the ends of epochs, and a warm-up of
+whole epochs does not shorten the interval.
 """
 
 import math
