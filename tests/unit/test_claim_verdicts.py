@@ -45,6 +45,7 @@ def around(shift, scale=1.0):
     return [shift + scale * value for value in SPREAD]
 
 
+NEEDED = "; with this mean and spread, "
 FEW, FOUND = "4 pairs, and 5 are needed at least", "6 pairs would find a {} with a probability of 80 %"
 
 
@@ -74,9 +75,24 @@ FEW, FOUND = "4 pairs, and 5 are needed at least", "6 pairs would find a {} with
 def test_accuracy_is_compared_in_pairs(direction, margin, differences, verdict, reason):
     of = claim(**ACCURACY[direction], **(points(margin) if margin else {}))
     found = judged(of, differences)
-    assert (found.verdict, found.reason) == (verdict, reason)
+    assert (found.verdict, found.reason.partition(NEEDED)[0]) == (verdict, reason)
+    assert (NEEDED in found.reason) == (verdict == "inconclusive" and len(differences) >= 5)
     assert found.estimate == pytest.approx(np.mean(differences))
     assert (found.low < found.estimate < found.high) == (np.ptp(differences) > 0)
+
+
+def test_an_inconclusive_claim_says_how_many_pairs_would_decide():
+    def with_pairs(number):
+        values = np.resize([1.0, -1.0], number)
+        return list(0.2 + 1.5 * (values - values.mean()) / values.std(ddof=1))
+
+    of = claim(**ACCURACY["not_less"], **points(0.3))
+    found = judged(of, with_pairs(6))
+    needed = int(found.reason.partition(NEEDED)[2].split()[0])
+    verdicts = [str(judged(of, with_pairs(number)).verdict) for number in (needed - 1, needed)]
+    assert verdicts == ["inconclusive", "held"]
+    # No number of pairs shows a difference that is the margin, or as far from it as tuning may be.
+    assert judged(of, around(-0.3)).reason.endswith(f"{NEEDED}more than 10,000 pairs would be needed")
 
 
 def test_a_gain_that_is_below_the_margin_if_there_is_one_is_no_effect():
@@ -128,7 +144,8 @@ def times(factor, noise=0.01):
 def test_seconds_are_compared_as_ratios(ratios, margin, verdict, reason):
     theirs = pd.Series([1.0, 2.0, 3.0, 4.0, 5.0, 6.0][: len(ratios)])
     found = of_pairs(claim(**STEP, margin={"value": margin, "unit": "percent"}), ratios * theirs, theirs)
-    assert (found.verdict, found.reason) == (verdict, f"by the seconds of {len(ratios)} pairs: {reason}")
+    first = found.reason.partition(NEEDED)[0]
+    assert (found.verdict, first) == (verdict, f"by the seconds of {len(ratios)} pairs: {reason}")
     assert found.estimate == pytest.approx(100 * (1 - geometric_mean(ratios)))
     assert (found.low < found.estimate < found.high) == (np.ptp(ratios) > 0)
 

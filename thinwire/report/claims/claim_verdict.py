@@ -1,7 +1,7 @@
 """The verdict on a claim, and its sentence."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,7 +14,14 @@ from thinwire.config.claims import FIELDS, SCORES, Claim, Untested
 from thinwire.plugins import show
 from thinwire.report.report_files import fixed, table_digits
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import MARGIN_OF_SPEED, compare
+from thinwire.report.statistics.paired import (
+    FEWEST_PAIRS,
+    MARGIN_OF_SPEED,
+    MOST_PAIRS,
+    Comparison,
+    compare,
+    pairs_needed,
+)
 
 
 class Verdict(StrEnum):
@@ -116,14 +123,9 @@ def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: flo
     # A test for a difference has no margin of its own: what is no effect is decided as in other tables.
     margin = claim.margin.value if claim.margin else task.margin
     made = compare(task.sign * ours, task.sign * theirs, margin, resolution, floor)
-    match claim.direction:
-        case "more":
-            answer = words.on_gain(made, unit)
-        case "same":
-            answer = words.on_equality(made, unit)
-        case _:
-            answer = words.on_loss(made, unit)
-    return Outcome(_verdict(answer), answer.words, made.n, made.mean, made.low, made.high)
+    on = {"more": words.on_gain, "same": words.on_equality}.get(claim.direction, words.on_loss)
+    verdict, reason = _decided(made, lambda pairs: on(pairs, unit))
+    return Outcome(verdict, reason, made.n, made.mean, made.low, made.high)
 
 
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
@@ -132,10 +134,21 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
         return Outcome(Verdict.INCONCLUSIVE, f"{runs} the target", len(ours))
     # The logarithm of the ratio of seconds: those of the other method over ours.
     made = compare(np.log(theirs), np.log(ours), MARGIN_OF_SPEED)
-    answer = words.on_reduction(made, _margin(claim))
+    verdict, reason = _decided(made, lambda pairs: words.on_reduction(pairs, _margin(claim)))
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
-    reason = f"by the seconds of {made.n} pairs: {answer.words}"
-    return Outcome(_verdict(answer), reason, made.n, estimate, low, high)
+    reason = f"by the seconds of {made.n} pairs: {reason}"
+    return Outcome(verdict, reason, made.n, estimate, low, high)
+
+
+def _decided(made: Comparison, decide: Callable[[Comparison], words.Answer]) -> tuple[Verdict, str]:
+    """The verdict and its reason, which says how many pairs would decide if these do not."""
+    answer = decide(made)
+    verdict = _verdict(answer)
+    if verdict is not Verdict.INCONCLUSIVE or made.n < FEWEST_PAIRS or not made.sd or math.isinf(made.floor):
+        return verdict, answer.words
+    needed = pairs_needed(made, lambda pairs: _verdict(decide(pairs)) is not Verdict.INCONCLUSIVE)
+    how_many = f"{needed:,}" if needed else f"more than {MOST_PAIRS:,}"
+    return verdict, f"{answer.words}; with this mean and spread, {how_many} pairs would be needed"
 
 
 def rounded(outcome: Outcome) -> Outcome:

@@ -6,7 +6,8 @@ cluster. Claims are not corrected (docs/claims.md).
 """
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -147,23 +148,48 @@ def _of_equal_differences(
         beyond = 0.0 if floor < margin else 1.0
         return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, beyond, beyond, floor)
     sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
+    return _of_moments(n, difference, sd, margin, floor)
+
+
+def _of_moments(n: int, mean: float, sd: float, margin: float, floor: float) -> Comparison:
+    """What t tests say of n differences with this mean and standard deviation, which is not 0."""
     error = sd / math.sqrt(n)
     t = scipy.stats.t(n - 1)
     half = float(t.ppf(1 - LEVEL / 2)) * error
-    above = float(t.sf((difference + margin - floor) / error))
-    below = float(t.cdf((difference - margin + floor) / error))
+    above = float(t.sf((mean + margin - floor) / error))
+    below = float(t.cdf((mean - margin + floor) / error))
     return Comparison(
         n=n,
-        mean=difference,
+        mean=mean,
         sd=sd,
-        low=difference - half,
-        high=difference + half,
+        low=mean - half,
+        high=mean + half,
         margin=margin,
-        p_different=min(1.0, float(2 * t.sf((abs(difference) - floor) / error))),
+        p_different=min(1.0, float(2 * t.sf((abs(mean) - floor) / error))),
         p_same=max(above, below),
         p_not_inferior=above,
         floor=floor,
     )
+
+
+# A study with more would take other means.
+MOST_PAIRS = 10_000
+
+
+def pairs_needed(made: Comparison, decides: Callable[[Comparison], bool]) -> int | None:
+    """How many pairs with this mean and standard deviation would decide; None: more than `MOST_PAIRS`.
+
+    Args:
+        made: of pairs that do not decide; their standard deviation is not 0.
+        decides: whether a comparison decides. If it does, so does one of more pairs.
+    """
+
+    def enough(pairs: int) -> bool:
+        return decides(_of_moments(pairs, made.mean, made.sd, made.margin, made.floor))
+
+    if not enough(MOST_PAIRS):
+        return None
+    return bisect_left(range(MOST_PAIRS), True, lo=made.n, key=enough)
 
 
 def of_mean(values: pd.Series, further: int, level: float) -> tuple[float, float]:
