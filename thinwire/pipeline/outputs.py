@@ -19,7 +19,7 @@ from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Chosen, Grid
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations
-from thinwire.publish.paper.declarations import SOURCES
+from thinwire.publish.paper.declarations import JUDGED, SOURCES
 from thinwire.publish.wandb.replay import NOTE
 from thinwire.report.report_files import (
     CLAIMS,
@@ -136,7 +136,9 @@ def paper(grid: Grid) -> list[str]:
 
 
 def paper_sources() -> list[str]:
-    return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
+    """The files of the paper, and those of the methods whose parts it explains."""
+    explained = [path for method in JUDGED for path in inputs.plugin_files("method", method)]
+    return [*sorted(str(path) for path in SOURCES.rglob("*") if path.is_file()), *explained]
 
 
 def quoted_by_paper() -> list[str]:

@@ -80,7 +80,7 @@ rule claims:
         "../../envs/thinwire.yaml"
     threads: 1
     params:
-        code=inputs.digest_of_code("report"),
+        code=inputs.digest_of_code("report", "config"),
     shell:
         CALL.logged("claims")
 

@@ -30,7 +30,7 @@ for suite, simulation in SIMULATED.items():
             only=GRID.option_of(suite, CHOSEN.subset),
             # When an option of the suite or a number of a cluster changes, so does this.
             fingerprint=simulation.fingerprint,
-            code=inputs.digest_of_code("simulation"),
+            code=inputs.digest_of_code("simulation", "traffic", "transport"),
         shell:
             CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
 
@@ -51,6 +51,6 @@ rule hsgd_ratio:
         **asked.without_step(CALL),
         cpus_per_task=1,
     params:
-        code=inputs.digest_of_code("simulation"),
+        code=inputs.digest_of_code("simulation", "traffic", "transport"),
     shell:
         CALL.logged("hsgd_ratio")

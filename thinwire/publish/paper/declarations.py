@@ -15,6 +15,8 @@ from thinwire.plugins import ROOT, show
 
 SOURCES = ROOT / "paper"
 VALUES = "values.yaml"
+# The methods whose claims the paper judges; it prints where each of their parts comes from.
+JUDGED = ("multi_step_delay", "hylo", "mp2", "hsgd", "daso")
 
 
 class File(Strict):

@@ -14,7 +14,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
 from thinwire.config.expand import cells
 from thinwire.publish.paper import declarations, values
-from thinwire.publish.paper.declarations import SOURCES, Bars, Declarations
+from thinwire.publish.paper.declarations import JUDGED, SOURCES, Bars, Declarations
 from thinwire.publish.paper.values import Collected, Value, number_of
 from thinwire.report import report_files
 from thinwire.report.figures import style
@@ -64,8 +64,6 @@ def _length(text: str) -> float:
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"
-# The methods whose claims the paper judges; it prints where each of their parts comes from.
-JUDGED = ("multi_step_delay", "hylo", "mp2", "hsgd", "daso")
 # The suite that its text calls the study.
 STUDY = "laptop"
 _COPIED = ("*.typ", "sections/*.typ", "references.yaml")
