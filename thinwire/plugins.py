@@ -41,6 +41,7 @@ class _Literal(NamedTuple):
 _LITERALS = {
     "task": _Literal(("dataset", "model"), Literal["classification", "next_character"], '"next_character"'),
     "clients": _Literal(("dataset",), str, '"plays"'),
+    "reads_datasets": _Literal(("dataset",), tuple[str, ...], '("shakespeare",)'),
     "ablations": _Literal(("method",), list[dict[str, Any]], '[{"momentum": "drop"}]'),
     "prepares_from_models": _Literal(("method",), tuple[str, ...], '("cnn", "lenet")'),
     "prepares_for_any_epochs": _Literal(("method",), StrictBool, "True"),
@@ -63,16 +64,26 @@ class Plugin:
 
     @property
     def files(self) -> list[Path]:
-        """Its file, or all files of its package."""
-        return sorted(self.path.parent.rglob("*.py")) if self.path.name == "__init__.py" else [self.path]
+        """Its file, or all files of its package; and those of the data sets that it reads."""
+        return [*self._own_files, *(path for other in self._reads for path in other.files)]
 
     @property
     def sha256(self) -> str:
-        """A digest of its file, or of the names and the content of all files of its package."""
-        if self.path.name != "__init__.py":
+        """A digest of its file, or of the names and the content of all its files."""
+        if self.files == [self.path] and self.path.name != "__init__.py":
             return digests.of_file(self.path)
-        files = [f"{path.relative_to(self.path.parent)} {digests.of_file(path)}\n" for path in self.files]
-        return digests.of_text("".join(files))
+        own = [f"{path.relative_to(self.path.parent)} {digests.of_file(path)}\n" for path in self._own_files]
+        return digests.of_text("".join([*own, *(f"{other.name} {other.sha256}\n" for other in self._reads)]))
+
+    @property
+    def _own_files(self) -> list[Path]:
+        return sorted(self.path.parent.rglob("*.py")) if self.path.name == "__init__.py" else [self.path]
+
+    @property
+    def _reads(self) -> list["Plugin"]:
+        """The other data sets that a data set reads."""
+        names = self.literal("reads_datasets") if self.kind == "dataset" else None
+        return [get(self.kind, name) for name in names or () if name != self.name]
 
     @property
     def title(self) -> str:

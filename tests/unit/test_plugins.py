@@ -92,6 +92,25 @@ def test_the_digest_of_a_package_has_the_names_of_its_files(folder):
     assert package.sha256 != before
 
 
+def test_an_edit_of_a_data_set_that_another_reads_is_one_of_both(tmp_path, monkeypatch):
+    paths = {name: tmp_path / f"{name}.py" for name in ("plays", "roles")}
+    paths["plays"].write_text("class Dataset:\n    pass\n")
+    paths["roles"].write_text('class Dataset:\n    reads_datasets = ("plays",)\n')
+    found = {name: plugins.Plugin("dataset", name, path) for name, path in paths.items()}
+    monkeypatch.setattr(plugins, "find", lambda kind: found)
+    assert found["roles"].files == [paths["roles"], paths["plays"]]
+    before = found["roles"].sha256
+    paths["plays"].write_text("class Dataset:\n    corrected = True\n")
+    assert found["roles"].sha256 != before
+
+
+def test_the_data_sets_name_those_that_they_read():
+    """They load them by name, which no import shows."""
+    for plugin in plugins.find("dataset").values():
+        loaded = set(re.findall(r'plugins\.get\("dataset", "(\w+)"\)', plugin.path.read_text()))
+        assert loaded == set(plugin.literal("reads_datasets") or ()), plugin.name
+
+
 def test_class_attributes_are_read_without_running_the_code(folder):
     path = folder / "methods" / "one.py"
     path.write_text(

@@ -78,6 +78,8 @@ class Dataset:
     """The licence of the images or texts, for the manifest."""
     source: ClassVar[str]
     """Where they come from, for the manifest."""
+    reads_datasets: ClassVar[tuple[str, ...]] = ()
+    """Other data sets that it loads by name, as a literal: an edit of theirs is one of its own."""
     clients: ClassVar[str | None] = None
     """What its natural clients are, in the plural, such as `plays`. None: those of images are their labels,
     and a text has none. It is read without running the code, so assign a literal."""
