@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
@@ -134,7 +135,7 @@ class Plugin:
 
     def _tree(self) -> ast.Module | None:
         try:
-            return ast.parse(self.path.read_bytes())
+            return _parsed(self.path.read_bytes())
         except (SyntaxError, ValueError, OSError):
             return None
 
@@ -154,6 +155,11 @@ class Plugin:
         loaded = load_file(self.kind, self.path, name)
         _LOADED[name] = digest
         return loaded
+
+
+@lru_cache(maxsize=256)  # a plan of thousands of cells asks as often what a plug-in declares
+def _parsed(source: bytes) -> ast.Module:
+    return ast.parse(source)
 
 
 def name_of(path: Path) -> str:
