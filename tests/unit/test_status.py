@@ -17,11 +17,11 @@ class OneOfTwo:
 
     ranks = (0,)
 
-    def __init__(self, slower=1.0, other_travels=False):
-        self.slower, self.other_travels = slower, other_travels
+    def __init__(self, slower=1.0, other_travels=False, other_stops=0):
+        self.slower, self.other = slower, {"travels": other_travels, "stop": other_stops}
 
     def share(self, own):
-        other = {"step_seconds": own[0]["step_seconds"] * self.slower, "travels": self.other_travels}
+        other = {**self.other, "step_seconds": own[0]["step_seconds"] * self.slower}
         return [*own, {**own[0], **other}]
 
     def check_agreement(self):
@@ -66,6 +66,15 @@ def test_all_workers_know_that_messages_of_another_one_travel(travels):
     status = status_of_one(OneOfTwo(other_travels=travels))
     status.add(1)
     assert status.exchange(1.0) == travels
+
+
+@pytest.mark.parametrize(("here", "there", "stop"), [(0, 0, 0), (0, 15, 15), (15, 0, 15)])
+def test_all_workers_stop_if_one_of_them_was_asked_to(here, there, stop):
+    status = status_of_one(OneOfTwo(other_stops=there))
+    status.asked_to_stop = here
+    status.add(1)
+    status.exchange(1.0)
+    assert status.stop == stop
 
 
 class TenMilliseconds(thinwire.Method):
