@@ -221,6 +221,13 @@ def test_parts_are_stacked_from_the_middle_and_are_means_over_the_runs(drawn):
     assert widths(drawn(write_traffic, frame).axes[0], 0) == [(0, -8), (-8, -1), (0, 12)]
 
 
+@pytest.mark.parametrize(("times", "text"), [(0.1, "1.2"), (83, "996"), (83.32, "1,000"), (1000, "12,000")])
+def test_bytes_have_three_digits_and_no_exponent(drawn, times, text):
+    frame = traffic(["ssgd"])
+    frame[["payload_push_bytes", "payload_pull_bytes"]] *= times
+    assert texts(drawn(write_traffic, frame).axes[0]) == [text]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_method_without_a_run_that_is_done_says_so_and_no_bytes_are_not_drawn(drawn, value):
     failed = pd.concat([traffic(["thin"], workers=8), traffic(["ssgd"], workers=8, status="failed")])

@@ -90,9 +90,13 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
     axes.margins(x=0.04)
     totals = megabytes.sum(axis=1).groupby(level="method").sum()
     for place, method in enumerate(methods):
-        text = f"{totals[method]:.3g}" if method in totals else "no run"
+        text = _short(totals[method]) if method in totals else "no run"
         where = axes.get_yaxis_transform()
         axes.text(1.02, place, text, transform=where, va="center", fontsize=6, color="0.25")
+
+
+def _short(megabytes: float) -> str:
+    return f"{megabytes:.3g}" if megabytes < 999.5 else f"{megabytes:,.0f}"
 
 
 def _look(kind: str) -> dict[str, Any]:
