@@ -80,7 +80,7 @@ LENGTHS = [25, 29, 31, 50, 59, 60, 61, 64, 96, 97, 99, 100, 101, 128, 129, 200, 
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("numel", [60_000, 250_000])
+@pytest.mark.parametrize("numel", [60_000, 250_000, 300_000])
 def test_a_sampled_threshold_finds_about_k_whatever_the_length_of_the_rows(length, numel, monkeypatch):
     """Some columns are larger than the others, and no sample over- or underestimates their number.
 
