@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,7 +30,7 @@ from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.base.options import problems
 from thinwire.records.result import SCORES, TRAFFIC_COLUMNS, Cost, Partition, Result, Schema, curve_columns
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION: Final = 3
 RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parquet", "log.txt")
 # Two folders and a file beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
