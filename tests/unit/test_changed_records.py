@@ -223,11 +223,15 @@ def test_a_damaged_summary_is_one_sentence_to_all_who_ask_it_for_its_suites(resu
 
 
 def kept(results):
-    """The numbers of runs by suite in both collected files."""
+    """The numbers of runs by suite in all collected files."""
     runs = pd.read_csv(results / collect.SUMMARY)
     curves = pd.read_parquet(results / collect.CURVES)
     counts = runs.suite.value_counts().to_dict()
     assert {suite: len(of) // 3 for suite, of in curves.groupby("suite")} == counts
+    # Rows are sums so far, and a run here sends one kind of payload by one verb: the last row is its traffic.
+    traffic = pd.read_parquet(results / collect.TRAFFIC)
+    assert traffic.suite.value_counts().to_dict() == counts
+    assert set(traffic.epoch) == {curves.epoch.max()}
     return counts
 
 
