@@ -221,19 +221,24 @@ def test_a_simulation_says_its_own_numbers_and_decides_nothing():
 def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
     rows = [timed(method, n, 40) for method in ("ssgd", "thin") for n in range(6)]
     place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "kind": "measured"}
+
+    def row_with(*of_thin):
+        curves = pd.DataFrame(
+            place
+            | {"method": method, "repetition": n, "step": i, "score": accuracy}
+            | {"train_seconds": 10.0 * (i + 1) + n}
+            for method, several in {"ssgd": (10, 20, 30, 90), "thin": of_thin}.items()
+            for n in range(6)
+            for i, accuracy in enumerate(several)
+        )
+        return row_of(claim(**TO_TARGET), *rows, curves=curves)
+
     # The target is 99 % of 90; thin is there at the second of its evaluations, ssgd at the fourth.
-    accuracies = {"ssgd": (10, 20, 30, 90), "thin": (10, 89.2, 80, 91)}
-    curves = pd.DataFrame(
-        place
-        | {"method": method, "repetition": n, "step": i, "score": accuracy}
-        | {"train_seconds": 10.0 * (i + 1) + n}
-        for method, several in accuracies.items()
-        for n in range(6)
-        for i, accuracy in enumerate(several)
-    )
-    row = row_of(claim(**TO_TARGET), *rows, curves=curves)
+    row = row_with(10, 89.2, 80, 91)
     assert row["verdict"] == "held"
     assert 40 < row["low"] < row["estimate"] < row["high"] < 50
+    missed = row_with(10, 20, 30, 40)
+    assert (missed["verdict"], missed["reason"]) == ("inconclusive", "6 runs miss the target")
 
 
 def test_runs_at_chance_level_decide_nothing():
