@@ -1,7 +1,7 @@
 """Numbers of the paper, and the runs that they come from."""
 
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -176,7 +176,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         values[name] = Value(published.text.replace("-", MINUS), key)
         found[key] = Origin(key, f"publication {published.of}", "", "", [], note)
     collected, once = collected_folders(results), cache(grid)
-    whole_suite = cache(lambda suite: not _places_without_runs(results, collected, once(suite)))
+    is_whole = cache(lambda suite: _has_runs_everywhere(results, collected, once(suite)))
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
         if declared.file not in declarations.files:
@@ -185,7 +185,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
             continue
         file = declarations.files[declared.file]
         # The text names methods and numbers of workers that a part of the suite may lack.
-        if not file.required and file.suite is not None and not whole_suite(file.suite):
+        if not file.required and file.suite is not None and not is_whole(file.suite):
             missing[declared.file] = file.made_by
             continue
         if declared.file not in read:
@@ -206,15 +206,15 @@ def collect(declarations: Declarations, results: Path) -> Collected:
     return Collected(values, found, missing)
 
 
-def _places_without_runs(
+def _has_runs_everywhere(
     results: Path, collected: Container[Path], grid: list[tuple[Cell, dict[str, Any]]]
-) -> set[tuple[object, ...]]:
-    """The labels of a suite's cells, but for the repetition, of which no run was collected."""
-    runs: dict[tuple[object, ...], bool] = {}
-    for cell, labels in grid:
-        place = tuple(label for name, label in labels.items() if name != "repetition")
-        runs[place] = runs.get(place, False) or record_folder(results, cell) in collected
-    return {place for place, there in runs.items() if not there}
+) -> bool:
+    """Was a run collected of each of a suite's cells, whatever its repetition?"""
+
+    def places(cells: Iterable[tuple[Cell, dict[str, Any]]]) -> set[tuple[object, ...]]:
+        return {tuple({**labels, "repetition": None}.values()) for _, labels in cells}
+
+    return places(grid) == places(each for each in grid if record_folder(results, each[0]) in collected)
 
 
 def text_of(value: Any, digits: int) -> str:

@@ -222,7 +222,7 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
         verdict = _DECIDED.get(outcome.verdict, "not decided")
         said = _sentence(
             f'"{claim.claim}" is {verdict}. The estimate of `{named["method"]}` against `{named["against"]}` '
-            f"is {estimate(outcome, claim.unit)}; {outcome.reason}"
+            f"is {estimate(outcome, claim.unit)}. {_as_sentences(outcome.reason)}"
         )
     own = f" `{claim.method}` is reconstructed." if reconstructed else ""
     own += " The claim was set when these runs were known." if claim.post_hoc else ""
@@ -246,6 +246,11 @@ def _where(named: dict[str, str]) -> str:
     nodes = f" on {named['nodes']} nodes" if named["nodes"] not in ("", "1") else ""
     cluster = f", {named['kind']} on {named['cluster']}" if named["cluster"] else ""
     return f"{named['dataset']}, {named['model']}, {named['workers']} workers{nodes}{cluster}"
+
+
+def _as_sentences(reason: str) -> str:
+    """The clauses of a reason as sentences, because together they are too long for one."""
+    return ". ".join(clause[0].upper() + clause[1:] for clause in reason.split("; "))
 
 
 def _sentence(text: str) -> str:
