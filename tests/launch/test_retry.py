@@ -174,7 +174,7 @@ def test_a_held_record_stays_aside(tmp_path, monkeypatch):
 def test_a_run_without_a_record_is_none_whatever_its_exit_code(tmp_path, monkeypatch, code):
     """A plug-in that ends the process at its import; the other runs of its block go on."""
     block = cells("demo")[:2]
-    monkeypatch.setattr(train_block.reuse, "keys", lambda block, results: ["a", "b"])
+    monkeypatch.setattr(train_block, "record_keys", lambda block, results: ["a", "b"])
     monkeypatch.setattr(train_block, "_local_starter", lambda *_: None)
     monkeypatch.setattr(train_block, "_train", lambda cell, *_: code if cell == block[0] else 143)
     lines = []

@@ -15,13 +15,14 @@ from thinwire.cli.run import settled
 from thinwire.config.sources import engine_files
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import finished
+from thinwire.launch.train_block import key_alone
 from thinwire.pipeline.overview import jobs, overview
 from thinwire.records import record, store
 from thinwire.records.result import Cost, Traffic
-from thinwire.train import preparation_record, reuse
+from thinwire.train import preparation_record
 from thinwire.train.preparation_record import PREPARED
+from thinwire.train.record_check import CellState, cell_state, cell_states, counts, set_aside
 from thinwire.train.result_files import data_folder, partial_folder, prepared_folder, record_folder
-from thinwire.train.reuse import CellState, cell_state, cell_states, counts, set_aside
 
 DEMO = sound.cells("demo")
 CELL = DEMO[0]
@@ -107,7 +108,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}
-    monkeypatch.setattr("thinwire.train.reuse.identity_of", lambda *_: changed)
+    monkeypatch.setattr("thinwire.train.record_check.identity_of", lambda *_: changed)
     reason = "made with a preparation that is out of date (another file of the model lenet)"
     assert cell_state(PREPARING, results).reason == reason
     digests.write_json(prepared, {"identity": changed})
@@ -117,7 +118,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
 def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
     backwards = {"started": "2026-11-24T12:00:00+00:00", "ended": "2026-11-24T11:00:00+00:00"}
     folder = publish_current(results, CELL, backwards)
-    key = reuse.key_alone(CELL, results)
+    key = key_alone(CELL, results)
     store.keep(results, key, folder)
     assert "(invariant: times)" in cell_state(CELL, results).reason
     assert settled(CELL, results, again=False) is None

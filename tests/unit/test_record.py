@@ -15,10 +15,10 @@ from thinwire.base.files import locked
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.launch import train_block
+from thinwire.launch.train_block import record_keys
 from thinwire.records import provenance, record, store
 from thinwire.records.result import result_of
 from thinwire.train.result_files import lock_file
-from thinwire.train.reuse import keys as record_keys
 
 CELL = sound.cells("demo")[0]
 CURVE = sound.curve(CELL)
@@ -211,7 +211,7 @@ def test_the_key_of_a_run_changes_with_its_options_data_and_code(results, monkey
     assert not {*keys} & {*record_keys(DEMO, results)}
     before = record_keys(DEMO, results)
     monkeypatch.setattr(
-        "thinwire.train.reuse.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
+        "thinwire.launch.train_block.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
     )
     assert record_keys(DEMO, results)[1] != before[1]
 

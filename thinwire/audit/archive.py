@@ -23,6 +23,7 @@ from thinwire.records.record import FILES, RUN
 from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC
 from thinwire.report.rows.collect import collect_cells
 from thinwire.simulation import simulated_file
+from thinwire.train.record_check import record_of
 from thinwire.train.result_files import (
     ARCHIVE_SUFFIX,
     archives_folder,
@@ -30,7 +31,6 @@ from thinwire.train.result_files import (
     record_folder,
     runs_folder,
 )
-from thinwire.train.reuse import record_of
 
 # What the archives of a folder may unpack to: 80,000 records of the usual 26 kB.
 MOST_BYTES = 2 * 2**30

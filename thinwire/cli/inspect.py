@@ -15,7 +15,7 @@ from thinwire.config.configuration import json_schema
 from thinwire.config.expand import cells
 from thinwire.config.suite import stages
 from thinwire.config.trials import PREFIX, Stage, finalists_path, is_finals, only_finalists
-from thinwire.train.reuse import cell_states, counts
+from thinwire.train.record_check import cell_states, counts
 
 
 def list_main(arguments: Namespace) -> int:

@@ -33,13 +33,12 @@ from thinwire.emulation.network import require_emulable
 from thinwire.launch import placement
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
-from thinwire.launch.train_block import train_block
+from thinwire.launch.train_block import key_alone, publish_stored, store_record, train_block
 from thinwire.plugins import PACKAGE, show
 from thinwire.publish.wandb.client import Live
 from thinwire.records.record import Record
-from thinwire.train import reuse
+from thinwire.train.record_check import MISSING, cell_state, record_of, set_aside
 from thinwire.train.result_files import block_command, is_timed, lock_file, record_folder, run_command
-from thinwire.train.reuse import MISSING, cell_state, record_of, set_aside, store_record
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt, Report
@@ -70,8 +69,8 @@ def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int |
         if state.word != MISSING and leads:
             moved = set_aside(cell, results)
             print(f"{folder} is {state}; it is now in {moved}, and the record is made again", flush=True)
-        key = None if again else reuse.key_alone(cell, results)
-        if key is None or not reuse.found(cell, key, results):
+        key = None if again else key_alone(cell, results)
+        if key is None or not publish_stored(cell, key, results):
             return None
         print(f"{cell.path}: made before, and found in the store; its record is in {folder}")
         return 0
@@ -106,7 +105,7 @@ def run_main(arguments: Namespace) -> int:
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
         if (code := settled(wanted, results, arguments.again)) is not None:
             return code
-        key = reuse.key_alone(wanted, results)
+        key = key_alone(wanted, results)
         with interrupts_ending_at_once():
             from thinwire.launch import local_processes
 

@@ -21,8 +21,8 @@ from thinwire.records import record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
 from thinwire.records.record import Record, Status
+from thinwire.train.record_check import is_there, record_of
 from thinwire.train.result_files import data_folder, partial_folder, record_folder, resume_command
-from thinwire.train.reuse import is_there, record_of
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3

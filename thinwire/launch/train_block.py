@@ -21,20 +21,34 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, NamedTuple
 
+from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked, stamp, writing
 from thinwire.base.signals import STOPS, interrupts_ending_at_once, stops_held_back
 from thinwire.config.cell import Cell
+from thinwire.config.sources import prepares, sources
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
+from thinwire.data.dataset import MANIFEST
 from thinwire.launch import slurm_step
 from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import Start, until_it_ends
-from thinwire.records import record
-from thinwire.train import reuse
-from thinwire.train.result_files import block_command, lock_file, log_file, partial_folder, record_folder
-from thinwire.train.reuse import record_of, store_record
+from thinwire.records import record, store
+from thinwire.records.invariants import require_invariants
+from thinwire.train import preparation_record
+from thinwire.train.preparation_record import PREPARED, identity_of
+from thinwire.train.record_check import record_of
+from thinwire.train.result_files import (
+    block_command,
+    data_folder,
+    is_timed,
+    lock_file,
+    log_file,
+    partial_folder,
+    prepared_folder,
+    record_folder,
+)
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt
@@ -72,7 +86,7 @@ def train_block(
     Raises:
         UserError: the data set or a preparation is missing.
     """
-    keys = reuse.keys(block, results)
+    keys = record_keys(block, results)
     waiting = [(cell, key) for cell, key in zip(block, keys) if again or not _found(cell, key, results)]
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
@@ -117,6 +131,60 @@ def train_block(
     return exit_code
 
 
+def record_keys(block: Sequence[Cell], results: Path) -> list[str]:
+    """The keys of the records of a block, in its order.
+
+    A timed run is compared with the others of its block, so its key depends on all of them.
+
+    Raises:
+        UserError: the data set is not laid out, or a preparation is missing or out of date.
+    """
+    own = [_made_from(cell, results) for cell in block]
+    if block[0].has_ranks:
+        return [digests.of_identity([own, place]) for place in range(len(own))]
+    return [digests.of_identity(made_from) for made_from in own]
+
+
+def key_alone(cell: Cell, results: Path) -> str | None:
+    """The key of a run alone; None if it is timed in its block, deviates, or lacks data or a preparation."""
+    if is_timed(cell) or cell.deviates:
+        return None
+    try:
+        return record_keys([cell], results)[0]
+    except UserError:
+        return None
+
+
+def publish_stored(cell: Cell, key: str, results: Path) -> bool:
+    """Publish the record of a cell from the store, if it is there and sound."""
+    folder = record_folder(results, cell)
+    if not store.fetch(results, key, folder):
+        return False
+    try:
+        require_invariants(folder, record_of(folder, cell), cell)
+    except UserError:
+        store.forget(results, key)
+        return False
+    return True
+
+
+def _made_from(cell: Cell, results: Path) -> list[object]:
+    """Options, code, data, and the preparation, which must be one of all these as they are."""
+    data, prepared = digests.of_file(data_folder(results, cell.dataset) / MANIFEST), ""
+    if prepares(cell.method.use):
+        folder = prepared_folder(results, cell)
+        preparation_record.read(folder, identity_of(cell, results))
+        prepared = digests.of_file(folder / PREPARED)
+    return [cell.fingerprint, sources(cell), data, prepared]
+
+
+def store_record(cell: Cell, key: str, results: Path) -> None:
+    """Store a published record. A failed run is not stored: it may have failed by accident."""
+    folder = record_folder(results, cell)
+    if record_of(folder, cell).status != "failed":
+        store.keep(results, key, folder)
+
+
 def _found(cell: Cell, key: str, results: Path) -> bool:
     """Publish the record of a cell from the store, if it is there and no other process works on the cell."""
     with ExitStack() as held:
@@ -124,7 +192,7 @@ def _found(cell: Cell, key: str, results: Path) -> bool:
             held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
         except UserError:
             return False  # its run says why
-        return reuse.found(cell, key, results)
+        return publish_stored(cell, key, results)
 
 
 def _local_starter(suite: Suite, results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:

@@ -14,7 +14,7 @@ from thinwire.config.sources import prepares
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline.resources import nodes, ranks
 from thinwire.pipeline.snakefile import Call
-from thinwire.train.reuse import DAMAGED, CellState, cell_states, counts
+from thinwire.train.record_check import DAMAGED, CellState, cell_states, counts
 
 if TYPE_CHECKING:
     from thinwire.simulation.cost import Cost

@@ -27,8 +27,8 @@ from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.report.figures import style
 from thinwire.report.figures.looks import line_look
+from thinwire.train.record_check import record_of
 from thinwire.train.result_files import record_folder
-from thinwire.train.reuse import record_of
 
 
 def runs_of_trials(suite: str, results: Path) -> tuple[pd.DataFrame, list[str]]:

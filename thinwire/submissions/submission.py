@@ -30,9 +30,8 @@ from thinwire.config.yaml_file import Label
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import Plugin
 from thinwire.submissions import reproduction
-from thinwire.train.record_check import RecordCheck, SoundRecord
+from thinwire.train.record_check import RecordCheck, SoundRecord, is_there
 from thinwire.train.result_files import record_folder, run_command
-from thinwire.train.reuse import is_there
 
 TRACKS = "tracks/"
 ABOUT, README = "submission.yaml", "README.md"

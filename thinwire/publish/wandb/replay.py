@@ -13,8 +13,8 @@ from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.publish.wandb import client, fields, summary
 from thinwire.records import record
 from thinwire.records.record import Record
+from thinwire.train.record_check import is_there, record_of
 from thinwire.train.result_files import advice, record_folder
-from thinwire.train.reuse import is_there, record_of
 
 # This file beside the runs says how the replay went, even if W&B cannot be used.
 NOTE = "replay.txt"

@@ -23,9 +23,8 @@ from thinwire.records.record import RUN, read_sound
 from thinwire.records.result import BYTES
 from thinwire.report.report_files import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.report.rows.collected_rows import Rows
-from thinwire.train.record_check import SoundRecord
+from thinwire.train.record_check import SoundRecord, Sources, difference, difference_of_options
 from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
-from thinwire.train.reuse import Sources, difference, difference_of_options
 
 
 def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:
