@@ -15,8 +15,8 @@ from pydantic import Field
 
 from benchmarks import committed_tables
 from thinwire.base.errors import UserError
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
-from thinwire.optim.recipe import Strict
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
 from thinwire.report import report_files

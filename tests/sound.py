@@ -11,7 +11,7 @@ from thinwire.config import expand
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.optim.schedule import learning_rate
+from thinwire.optim.recipe import learning_rate
 from thinwire.records import record
 from thinwire.records.result import BYTES, result_of
 from thinwire.train.result_files import data_folder, partial_folder, record_folder

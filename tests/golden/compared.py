@@ -9,7 +9,7 @@ from torch import nn
 from tests import small
 from tests.reference.sgd import Run
 from thinwire.api.run import initial_model
-from thinwire.optim.schedule import learning_rate
+from thinwire.optim.recipe import learning_rate
 
 STEPS, STEPS_PER_EPOCH = 36, 6
 

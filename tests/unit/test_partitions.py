@@ -21,7 +21,7 @@ from thinwire.config import expand
 from thinwire.config.cell import cell_of as cell_of_identity
 from thinwire.data.batches import Batches, held_out
 from thinwire.data.partition import Passes, clients_of, partition_of
-from thinwire.optim.inputs import Dirichlet
+from thinwire.optim.recipe import Dirichlet
 from thinwire.publish.page.runs import cell_names
 from thinwire.publish.wandb import fields
 from thinwire.records import record

@@ -12,8 +12,8 @@ from tests.reference.optimizers import Lars as Reference
 from thinwire.api.run import initial_model
 from thinwire.base import seeds
 from thinwire.optim.optimizers import Lars
-from thinwire.optim.recipe import Recipe, Schedule
-from thinwire.optim.schedule import Plateau, learning_rate
+from thinwire.optim.recipe import Recipe, learning_rate
+from thinwire.optim.schedule import Plateau, Schedule
 
 
 def rates(workers=4, steps_per_epoch=10, **changes):

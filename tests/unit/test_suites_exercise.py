@@ -37,7 +37,7 @@ from thinwire.config.suite import load
 from thinwire.config.yaml_file import Module
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
-from thinwire.optim.recipe import Schedule
+from thinwire.optim.schedule import Schedule
 from thinwire.records.checkpoint import write_tensors
 from thinwire.simulation.mirrored import MirroredTrainer
 from thinwire.transport.mirror import Mirror

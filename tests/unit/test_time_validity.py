@@ -20,8 +20,8 @@ from thinwire.base.placement import Cluster
 from thinwire.config.cell import cell_of
 from thinwire.config.clusters import load_cluster as load_cluster
 from thinwire.config.expand import cells
-from thinwire.optim.recipe import Schedule
-from thinwire.optim.schedule import learning_rate
+from thinwire.optim.recipe import learning_rate
+from thinwire.optim.schedule import Schedule
 from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
 from thinwire.records.provenance import no_time_because

@@ -9,10 +9,16 @@ import tokenize
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import pydantic
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from thinwire.base.errors import Problems, quoted
 from thinwire.base.names import LONGEST_LABEL
+
+
+class Strict(BaseModel):
+    """Unknown keys are refused, and values are not converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Option(NamedTuple):

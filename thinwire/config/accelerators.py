@@ -5,9 +5,10 @@ Each is one file in `config/accelerators/`. Its name ends with the precision of 
 
 from pydantic import Field
 
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import OneLine
-from thinwire.optim.recipe import Precision, Strict
+from thinwire.optim.recipe import Precision
 from thinwire.plugins import ROOT
 
 ACCELERATORS = ROOT / "config" / "accelerators"

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from thinwire.base.learning import TASKS
 from thinwire.base.names import nearest
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import OneLine
-from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
 _Bytes = Literal["push", "pull", "payload", "wire", "between_nodes"]

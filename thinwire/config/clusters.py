@@ -11,11 +11,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
-from thinwire.base.options import problems
+from thinwire.base.options import Strict, problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import MOST_WORKERS, Label, OneLine
-from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
 CLUSTERS = ROOT / "config" / "clusters"

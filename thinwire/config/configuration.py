@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from thinwire.base.options import Strict
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import Tuning
-from thinwire.optim.recipe import Strict
 
 
 def _as_text(value: object) -> object:

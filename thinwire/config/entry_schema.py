@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from thinwire.base.options import Strict
 from thinwire.config.yaml_file import Label, check_label
-from thinwire.optim.inputs import PartitionKind, Reading
-from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Strict
+from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, PartitionKind, Reading
 from thinwire.optim.tunable import Tunable, tunable
 
 EVERY = "*"

@@ -14,7 +14,7 @@ from thinwire.config.entries import ablation, declared_task, entries_of, task_of
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.suite_schema import Simulate, Suite
 from thinwire.config.yaml_file import Module
-from thinwire.optim.inputs import Dirichlet
+from thinwire.optim.recipe import Dirichlet
 
 # The whole grid is built in memory, and planned at once. That of the paper has less than a tenth of this.
 MOST_CELLS = 20_000

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
-from thinwire.base.options import problems
+from thinwire.base.options import Strict, problems
 from thinwire.config.claims import Claim
 from thinwire.config.clusters import MOST_GBIT_PER_SECOND, Link
 from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Entry, Labels, named, once
 from thinwire.config.yaml_file import Label, NumberOfWorkers, OneLine, SuiteName
-from thinwire.optim.recipe import Recipe, Strict
+from thinwire.optim.recipe import Recipe
 from thinwire.optim.tunable import changed
 
 # Far more than anybody runs. With this limit a typo gives an error message and does not fill the memory.

@@ -8,11 +8,11 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.learning import TASKS, LearningTask
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.entry_schema import Entry, PrepareFrom
 from thinwire.config.tuning_space import tunes
-from thinwire.optim.inputs import Reading
-from thinwire.optim.recipe import Strict
+from thinwire.optim.recipe import Reading
 from thinwire.optim.tunable import Tunable
 from thinwire.plugins import ROOT, show
 

@@ -12,11 +12,11 @@ from pydantic import Field, field_validator, model_validator
 from thinwire import plugins
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.entry_schema import Entry, Labels
 from thinwire.config.suite_schema import Sizes
 from thinwire.config.yaml_file import OneLine
-from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
 _Scale = tuple[Callable[[float], float], Callable[[float], float]]  # onto the scale, and back

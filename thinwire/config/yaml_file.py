@@ -12,8 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from thinwire.base import folders
 from thinwire.base.errors import Problems, UserError, quoted
 from thinwire.base.names import nearest, require_label, require_suite_name
-from thinwire.base.options import problems
-from thinwire.optim.recipe import Strict
+from thinwire.base.options import Strict, problems
 from thinwire.plugins import show
 
 S = TypeVar("S", bound=Strict)

@@ -20,7 +20,7 @@ from thinwire.data.arrays import Data, Rows
 from thinwire.data.augmentation import augmented, mixup
 from thinwire.data.partition import Passes, partition_of
 from thinwire.data.readers import Load, Reader
-from thinwire.optim.inputs import PartitionKind
+from thinwire.optim.recipe import PartitionKind
 
 # For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or
 # windows of text, int64 [b, L], and the characters that follow, int64 [b, L].

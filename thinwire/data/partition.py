@@ -28,7 +28,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Dataset
-from thinwire.optim.inputs import Dirichlet, PartitionKind
+from thinwire.optim.recipe import Dirichlet, PartitionKind
 
 
 @dataclass(frozen=True)

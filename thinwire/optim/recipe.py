@@ -1,10 +1,12 @@
-"""The recipe of a suite: optimizer, learning rate and its schedule."""
+"""The recipe of a suite: optimizer, learning rate, and how inputs get to the workers; without torch."""
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
+    BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -12,20 +14,13 @@ from pydantic import (
     model_validator,
 )
 
-from thinwire.base.errors import MethodError
-from thinwire.base.options import problems
-from thinwire.optim.inputs import PartitionKind, Reading
+from thinwire.base.errors import MethodError, quoted
+from thinwire.base.names import nearest
+from thinwire.base.options import Strict, problems
+from thinwire.optim.schedule import BELONGS_TO_SCHEDULE, Schedule
 
 # Far more than anybody trains: a typing error should give a message and not an endless run.
 MOST_EPOCHS = 1_000_000
-
-
-class Strict(BaseModel):
-    """Unknown keys are refused, and values are not converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
 # Options that only some of the optimizers have.
 BELONGS = {
     "momentum": ("sgd", "lars", "muon"),
@@ -35,16 +30,7 @@ BELONGS = {
     "beta1": ("adam", "adamw", "muon"),
     "beta2": ("adam", "adamw", "muon"),
 }
-# Options that only some of the schedules have.
-BELONGS_TO_SCHEDULE = {
-    "factor": ("step", "exponential", "plateau"),
-    "power": ("polynomial",),
-    "patience": ("plateau",),
-    "threshold": ("plateau",),
-}
-# Options that came later. Recipes of other schedules keep the digest that they had before.
-_OF_PLATEAU_ONLY = ("patience", "threshold")
-# The same for recipes that leave these as they are.
+# Options that came later. Recipes that leave them as they are keep the digest that they had before.
 _CAME_LATER = {
     "prefetch": False,
     "clip_norm": None,
@@ -56,6 +42,50 @@ _CAME_LATER = {
 }
 # In which models compute their passes.
 Precision = Literal["fp32", "tf32", "bf16"]
+READINGS = ("random", "strided", "contiguous")
+# Beyond these, shares are whole labels or equal in all digits.
+LEAST_ALPHA, MOST_ALPHA = 1e-6, 1e6
+
+
+def _reading(value: object) -> object:
+    if isinstance(value, str) and value not in READINGS:
+        raise ValueError(
+            f"there is no reading {quoted(value)}: there are {', '.join(READINGS)}, and the nearest is "
+            f"{nearest(value, READINGS)}"
+        )
+    return value
+
+
+Reading = Annotated[Literal["random", "strided", "contiguous"], BeforeValidator(_reading)]
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Each worker's shares of labels come from a Dirichlet distribution."""
+
+    dirichlet: float
+    """Its concentration alpha: the smaller, the more the workers differ."""
+
+    def __str__(self) -> str:
+        return f"dirichlet {self.dirichlet:g}"
+
+
+def _partition(value: object) -> object:
+    if isinstance(value, Mapping) and set(value) == {"dirichlet"}:
+        alpha = value["dirichlet"]
+        is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+        if not (is_number and LEAST_ALPHA <= alpha <= MOST_ALPHA):
+            raise ValueError(
+                f"dirichlet needs a number above 0, from {LEAST_ALPHA:g} to {MOST_ALPHA:g}, not "
+                f"{quoted(alpha)}"
+            )
+        return Dirichlet(float(alpha))
+    if isinstance(value, Dirichlet) or value in ("iid", "natural"):
+        return value
+    raise ValueError(f"a partition is iid, natural or {{dirichlet: alpha}}, not {quoted(value)}")
+
+
+PartitionKind = Annotated[Literal["iid", "natural"] | Dirichlet, BeforeValidator(_partition)]
 
 
 class Optimizer(Strict):
@@ -125,52 +155,6 @@ class Optimizer(Strict):
                 f"run.make_optimizer: {'; '.join(problems(error))}; if the method needs certain optimizers, "
                 "name them in `needs`"
             ) from None
-
-
-class Schedule(Strict):
-    """The learning rate over the run, as a factor of the optimizer's `lr`."""
-
-    name: Literal["constant", "cosine", "step", "polynomial", "exponential", "plateau"] = Field(
-        default="cosine", description="the shape after the warm-up"
-    )
-    warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
-    milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        default=(), strict=False, description="step: epochs at whose beginning the rate drops"
-    )
-    factor: float = Field(
-        default=0.1,
-        gt=0,
-        lt=1,
-        description="step: factor at each milestone; exponential: factor after each epoch; plateau: factor "
-        "whenever the training loss has stopped falling",
-    )
-    power: float = Field(
-        default=2.0, gt=0, description="polynomial: power of the share of the run that is left"
-    )
-    patience: int = Field(
-        default=10, ge=0, description="plateau: epochs without a new lowest loss that do not lower the rate"
-    )
-    threshold: float = Field(
-        default=1e-4, ge=0, lt=1, description="plateau: share by which a loss must be below the lowest one"
-    )
-
-    @model_validator(mode="after")
-    def _milestones_belong_to_step(self) -> "Schedule":
-        if bool(self.milestones) != (self.name == "step"):
-            raise ValueError("milestones belong to the schedule named step, which needs them")
-        for option, names in BELONGS_TO_SCHEDULE.items():
-            if option in self.model_fields_set and self.name not in names:
-                raise ValueError(f"{option} belongs to {' and '.join(names)}, not to {self.name}")
-        if self.name == "exponential" and "factor" not in self.model_fields_set:
-            raise ValueError("the schedule named exponential needs a factor: what each epoch leaves")
-        if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError("milestones must rise")
-        return self
-
-    @model_serializer(mode="wrap")
-    def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        left_out = () if self.name == "plateau" else _OF_PLATEAU_ONLY
-        return {key: value for key, value in dump(self).items() if key not in left_out}
 
 
 class Recipe(Strict):
@@ -283,3 +267,28 @@ class Recipe(Strict):
                 "(accumulate)"
             )
         return batch
+
+
+def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
+    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run.
+
+    The schedule `plateau` depends on the losses, too: `Plateau.scale` is to be multiplied with its rate.
+    """
+    optimizer, schedule = recipe.optimizer, recipe.schedule
+    peak = optimizer.lr
+    if optimizer.lr_reference_batch:
+        peak *= recipe.batch_per_worker(workers) * workers / optimizer.lr_reference_batch
+    warmup = round(schedule.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, recipe.epochs * steps_per_epoch - warmup)
+    if schedule.name == "cosine":
+        return peak * (1 + math.cos(math.pi * done)) / 2
+    if schedule.name == "polynomial":
+        return peak * (1 - done) ** schedule.power
+    if schedule.name == "exponential":
+        return peak * schedule.factor ** (step // steps_per_epoch)
+    if schedule.name == "step":
+        drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
+        return peak * schedule.factor**drops
+    return peak

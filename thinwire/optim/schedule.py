@@ -1,33 +1,67 @@
-"""The learning rate at each step, by the schedule of a recipe; `plateau` follows the training loss."""
+"""Schedules of the learning rate; `plateau` follows the training loss."""
 
 import math
+from typing import Annotated, Literal
 
-from thinwire.optim.recipe import Recipe, Schedule
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from thinwire.base.options import Strict
+
+# Options that only some of the schedules have.
+BELONGS_TO_SCHEDULE = {
+    "factor": ("step", "exponential", "plateau"),
+    "power": ("polynomial",),
+    "patience": ("plateau",),
+    "threshold": ("plateau",),
+}
+# Options that came later. Recipes of other schedules keep the digest that they had before.
+_OF_PLATEAU_ONLY = ("patience", "threshold")
 
 
-def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
-    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run.
+class Schedule(Strict):
+    """The learning rate over the run, as a factor of the optimizer's `lr`."""
 
-    The schedule `plateau` depends on the losses, too: `Plateau.scale` is to be multiplied with its rate.
-    """
-    optimizer, schedule = recipe.optimizer, recipe.schedule
-    peak = optimizer.lr
-    if optimizer.lr_reference_batch:
-        peak *= recipe.batch_per_worker(workers) * workers / optimizer.lr_reference_batch
-    warmup = round(schedule.warmup_epochs * steps_per_epoch)
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    done = (step - warmup) / max(1, recipe.epochs * steps_per_epoch - warmup)
-    if schedule.name == "cosine":
-        return peak * (1 + math.cos(math.pi * done)) / 2
-    if schedule.name == "polynomial":
-        return peak * (1 - done) ** schedule.power
-    if schedule.name == "exponential":
-        return peak * schedule.factor ** (step // steps_per_epoch)
-    if schedule.name == "step":
-        drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
-        return peak * schedule.factor**drops
-    return peak
+    name: Literal["constant", "cosine", "step", "polynomial", "exponential", "plateau"] = Field(
+        default="cosine", description="the shape after the warm-up"
+    )
+    warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
+    milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(), strict=False, description="step: epochs at whose beginning the rate drops"
+    )
+    factor: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="step: factor at each milestone; exponential: factor after each epoch; plateau: factor "
+        "whenever the training loss has stopped falling",
+    )
+    power: float = Field(
+        default=2.0, gt=0, description="polynomial: power of the share of the run that is left"
+    )
+    patience: int = Field(
+        default=10, ge=0, description="plateau: epochs without a new lowest loss that do not lower the rate"
+    )
+    threshold: float = Field(
+        default=1e-4, ge=0, lt=1, description="plateau: share by which a loss must be below the lowest one"
+    )
+
+    @model_validator(mode="after")
+    def _milestones_belong_to_step(self) -> "Schedule":
+        if bool(self.milestones) != (self.name == "step"):
+            raise ValueError("milestones belong to the schedule named step, which needs them")
+        for option, names in BELONGS_TO_SCHEDULE.items():
+            if option in self.model_fields_set and self.name not in names:
+                raise ValueError(f"{option} belongs to {' and '.join(names)}, not to {self.name}")
+        if self.name == "exponential" and "factor" not in self.model_fields_set:
+            raise ValueError("the schedule named exponential needs a factor: what each epoch leaves")
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError("milestones must rise")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        left_out = () if self.name == "plateau" else _OF_PLATEAU_ONLY
+        return {key: value for key, value in dump(self).items() if key not in left_out}
 
 
 class Plateau:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from thinwire.optim.recipe import BELONGS, Recipe, Strict
+from thinwire.base.options import Strict
+from thinwire.optim.recipe import BELONGS, Recipe
 
 # The section of the recipe in which each key is.
 SECTIONS = {

@@ -13,7 +13,7 @@ import pyarrow as pa
 from thinwire.base.learning import NEXT_CHARACTER, TASKS
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.optim.schedule import learning_rate
+from thinwire.optim.recipe import learning_rate
 from thinwire.records.record import CURVE, RUN, Record
 from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns
 from thinwire.traffic.ledger import KINDS

@@ -22,12 +22,12 @@ from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
 from thinwire.base.names import nearest
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.suite import ENTRIES, suite_names
 from thinwire.config.yaml_file import Label
-from thinwire.optim.recipe import Strict
 from thinwire.plugins import Plugin
 from thinwire.submissions import reproduction
 from thinwire.train.record_check import RecordCheck, SoundRecord, is_there

@@ -20,7 +20,7 @@ from thinwire.api.run import Task, initial_model
 from thinwire.base.errors import MethodError, UserError
 from thinwire.base.placement import on_gpu
 from thinwire.data.batches import Batches, Prefetched
-from thinwire.optim.schedule import learning_rate
+from thinwire.optim.recipe import learning_rate
 from thinwire.train import evaluation
 from thinwire.train.clock import CLOCKS, clock_on
 from thinwire.train.evaluation import evaluate, require_finite_weights

@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic import Field
 
 from thinwire.base.errors import UserError
+from thinwire.base.options import Strict
 from thinwire.config import yaml_file
-from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
 SOURCES = ROOT / "paper"
