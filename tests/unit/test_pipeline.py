@@ -19,12 +19,12 @@ from thinwire.config.configuration import Configuration
 from thinwire.config.entry_schema import Entry
 from thinwire.config.expand import blocks, cells
 from thinwire.config.suite import load
-from thinwire.config.suite_schema import Simulate
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
-from thinwire.pipeline import finals, inputs, outputs, resources, snakefile
-from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
+from thinwire.pipeline import inputs, outputs, resources, snakefile
+from thinwire.pipeline.grid import Grid, read, require_valid_options
 from thinwire.pipeline.outputs import simulations
+from thinwire.pipeline.snakefile import Chosen, chosen
 from thinwire.report import report_files
 
 DEMO = cells("demo")
@@ -136,16 +136,16 @@ def test_two_meanings_of_one_data_set_are_refused():
 
 def test_a_job_depends_on_every_file_of_its_plug_ins_and_waits_for_what_is_prepared_for_it():
     cell = next(cell for cell in DEMO if cell.method.use == "daso")
-    files = inputs.method_files(cell)
+    files = inputs.plugin_files("method", "daso")
     assert files == sorted(plugins.show(path) for path in (plugins.ROOT / "methods/daso").glob("*.py"))
     together = inputs.files_of_block([cell, DEMO[0]])
-    assert set(together) == {*files, *inputs.method_files(DEMO[0]), *inputs.model_files(cell)}
+    assert set(together) == {*files, "methods/ssgd.py", "models/cnn.py"}
     assert len(together) == len(set(together))
     cell = cells("claims/mp2_digits")[0]
     of = {found.method.use: found for found in cells("claims/mp2_digits")}
     prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"
     assert inputs.prepared_for_block([cell, of["wnn"], of["wnn"]]) == [prepared]
-    assert "models/alexnet.py" in inputs.files_of_other_models(of["wnn"])
+    assert "models/alexnet.py" in inputs.files_of_preparation(of["wnn"])
 
 
 def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
@@ -163,44 +163,35 @@ def names_of(paths):
 
 
 def test_a_suite_has_its_tables_and_figures():
-    made = outputs.report("b/c", DEMO, None)
-    assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
-    assert made[-1] == "results/tables/b/c/digests.json"
+    made = outputs.report("demo", DEMO, None)
+    assert made[:2] == [f"results/tables/demo/summary.{end}" for end in ("csv", "md")]
+    assert made[-1] == "results/tables/demo/digests.json"
     of_scores = {"accuracy_over_epochs", "accuracy_against_bytes", "paired_differences", "trade_off"}
     figures = {*of_scores, "traffic"}
     assert names_of(made) == {"summary", "digests", *outputs.COMPARED, *figures}
     tables = ("csv", "md", "tex", "typ")
     assert len(made) == len(tables) + 2 + len(outputs.COMPARED) + 2 * len(figures)
-
-
-def test_a_track_that_is_simulated_has_scores_too():
-    settings = Simulate(clusters=["wan_200m_50ms"])
-    made, of_track = (
-        set(outputs.report("demo", DEMO, outputs.Simulation(settings, DEMO, [4], of_track=each)))
-        for each in (False, True)
-    )
-    assert of_track - made == {f"results/tables/demo/scores.{end}" for end in ("csv", "md")}
-
-
-def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_a_profile():
-    small, large = (names_of(outputs.report("a", cells, None)) for cells in (DEMO, PAPER))
-    assert large - small == {"accuracy_over_time", "performance_profile"}
+    one_seed = names_of(outputs.report("demo", [cell for cell in DEMO if cell.repetition == 0], None))
+    assert one_seed == names_of(made) - of_scores
+    timed = names_of(outputs.report("paper/time", PAPER, None))
+    assert timed - names_of(made) == {"accuracy_over_time", "performance_profile"}
     one_place = [cell for cell in PAPER if cell.block == PAPER[0].block]
-    assert "performance_profile" not in names_of(outputs.report("a", one_place, None))
-    one_seed = [cell for cell in DEMO if cell.repetition == 0]
-    found = names_of(outputs.report("a", one_seed, None))
-    assert found == {"summary", "traffic", "digests", *outputs.COMPARED}, "none of accuracy"
+    assert "performance_profile" not in names_of(outputs.report("paper/time", one_place, None))
 
 
-def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures():
+def test_a_suite_that_is_simulated_or_has_a_ladder_or_a_track_has_more_tables_and_figures():
     (demo,) = simulations(Grid(DEMO)).values()
-    more = set(outputs.report("demo", DEMO, demo, ladder=True)) - set(outputs.report("demo", DEMO, None))
-    assert names_of(more) == {"times", "step_breakdown", "speed_up_simulated", "bandwidth", "ladder"}
-    assert len(more) == 2 * 2 + 4 * 2
-    assert names_of(more) <= {*report_files.SOME_TABLES, *report_files.SOME_FIGURES}
+    made, simulated, of_track = (
+        set(outputs.report("demo", DEMO, each)) for each in (None, demo, replace(demo, of_track=True))
+    )
+    more = simulated - made
+    assert names_of(more) == {"times", "step_breakdown", "speed_up_simulated", "bandwidth"}
+    assert len(more) == 2 + 3 * 2
+    assert of_track - simulated == {f"results/tables/demo/scores.{end}" for end in ("csv", "md")}
+    ladder = outputs.report("claims/hsgd_ladder", cells("claims/hsgd_ladder"), None)
+    assert sum("/ladder." in path for path in ladder) == 4
+    assert names_of(more) | {"ladder"} <= {*report_files.SOME_TABLES, *report_files.SOME_FIGURES}
     assert not simulations(Grid(PAPER))
-    assert outputs.has_ladder("claims/hsgd_ladder")
-    assert not outputs.has_ladder("demo")
 
 
 def test_what_is_simulated_without_data_waits_for_its_descriptions():
@@ -219,33 +210,23 @@ def test_the_page_waits_for_every_table_of_the_chosen_suites():
     assert outputs.PAGE not in shown
 
 
-def test_the_page_follows_the_times_that_were_simulated_without_data(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("followed", "path"),
+    [
+        (outputs.times_without_data, "results/times/mine/large.csv"),
+        (outputs.quoted_by_paper, "results/tables/regimes.csv"),
+    ],
+)
+def test_page_and_paper_follow_what_is_there_whoever_made_it(tmp_path, monkeypatch, followed, path):
     monkeypatch.chdir(tmp_path)
-    assert outputs.times_without_data() == []
-    Path("results/times/mine").mkdir(parents=True)
-    Path("results/times/mine/large.csv").touch()
-    assert outputs.times_without_data() == ["results/times/mine/large.csv"]
+    before = followed()
+    Path(path).parent.mkdir(parents=True)
+    Path(path).touch()
+    assert {*followed()} - {*before} == {path}
 
 
-def test_the_paper_follows_what_it_quotes_whoever_made_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    here = Path("results/tables/regimes.csv")
-    assert str(here) not in outputs.quoted_by_paper()
-    here.parent.mkdir(parents=True)
-    here.touch()
-    assert str(here) in outputs.quoted_by_paper()
-    assert str(plugins.ROOT / "benchmarks/records/validation.csv") in outputs.quoted_by_paper()
-
-
-def test_a_report_is_made_again_when_its_suite_changes_but_not_for_a_claim(monkeypatch):
-    suite = load("claims/mp2_digits")
-    changed = [{}, {"claim": []}, {"title": "Another"}, {"ladder": ["ssgd", "mp2"]}]
-    found = []
-    for change in changed:
-        monkeypatch.setattr(outputs, "load", lambda name, c=change: suite.model_copy(update=c))
-        found.append(outputs.settings_of_report("claims/mp2_digits"))
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+def test_the_paper_follows_the_records_of_benchmarks_that_it_quotes():
+    assert "benchmarks/records/validation.csv" in outputs.quoted_by_paper()
 
 
 def test_what_is_made_of_records_is_made_again_when_its_code_changes(tmp_path, monkeypatch):
@@ -259,15 +240,28 @@ def test_what_is_made_of_records_is_made_again_when_its_code_changes(tmp_path, m
     assert [found.index(each) for each in found] == [0, 1, 1, 1]
 
 
-def test_a_tuning_chooses_again_when_an_entry_or_the_way_to_choose_changes(monkeypatch):
+ANOTHER = {"methods": {**load("demo").methods, "another": Entry(use="ssgd")}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        (outputs.settings_of_report, [({"title": "Another"}, {}), ({"ladder": ["ssgd", "dgc"]}, {})]),
+        (outputs.settings_of_tuning, [(ANOTHER, {}), ({}, {"choose": "pooled"})]),
+    ],
+)
+def test_reports_and_choices_are_made_again_when_their_settings_change_but_not_for_a_claim(
+    monkeypatch, settings, changes
+):
     suite, tuning = suite_file.read(suite_file.path_of("demo")), tuning_space.read("demo")
-    another = {**suite.methods, "another": Entry(use="ssgd")}
-    changes = [({}, {}), ({"claim": []}, {}), ({"methods": another}, {}), ({}, {"choose": "pooled"})]
     found = []
-    for of_suite, of_tuning in changes:
-        monkeypatch.setattr(finals, "read", lambda path, c=of_suite: suite.model_copy(update=c))
-        monkeypatch.setattr(tuning_space, "read", lambda name, c=of_tuning: tuning.model_copy(update=c))
-        found.append(finals.settings_of_tuning("demo"))
+    for of_suite, of_tuning in [({}, {}), ({"claim": []}, {}), *changes]:
+        changed = suite.model_copy(update=of_suite)
+        monkeypatch.setattr(outputs, "read", lambda path, changed=changed: changed)
+        monkeypatch.setattr(outputs, "load", lambda name, changed=changed: changed)
+        other = tuning.model_copy(update=of_tuning)
+        monkeypatch.setattr(tuning_space, "read", lambda name, other=other: other)
+        found.append(settings("demo"))
     assert found[0] == found[1]
     assert len(set(found)) == 3
 

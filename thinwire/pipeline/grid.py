@@ -1,107 +1,47 @@
-"""What a person chose with `snakemake --config`, every cell of that, and what several cells share.
+"""Every cell of the suites that were chosen, and what rules need to know of several cells.
 
-Methods of `Grid` that begin with `of_` are for rules: each turns a function of a cell into one of a job's
-wildcards.
+Methods of `Grid` that begin with `of_` turn a function of a cell into one of a job's wildcards.
+
+Which of a tuning's trials run again, as *finals*, is known when all trials have ended. So the job of a block
+of finals promises no records, but an empty file that says that it has ended, and the checkpoint `finalists`
+comes before it.
 """
 
-import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, TypeVar
 
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import writing
 from thinwire.base.names import clash, flat
 from thinwire.base.nvidia_smi import visible_gpus
-from thinwire.base.options import problems
-from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import Configuration
 from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.sources import prepares
 from thinwire.config.suite import stage_names
-from thinwire.config.trials import PREFIX, Stage, is_finals
+from thinwire.config.trials import Stage, finalists_path, is_finals, only_finalists
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
 from thinwire.pipeline import inputs
+from thinwire.pipeline.snakefile import Chosen, unique
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
 
+if TYPE_CHECKING:
+    from snakemake.io import Wildcards
+
 # Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.
 _VALID = Path(".snakemake/thinwire_valid")
-
+_RESULTS = Path("results")
 
 T = TypeVar("T")
-OfWildcards = Callable[[Any], T]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    suites: list[str]
-    data: Path | None = None  # has a folder for each data set whose files cannot be downloaded
-    subset: Subset = WHOLE
-
-    @property
-    def tuned(self) -> list[str]:
-        """The suites that are tuned, if tunings were chosen."""
-        return _unique([Stage.named(name).of for name in self.suites if name.startswith(PREFIX)])
-
-    def place_of(self, dataset: Module) -> str:
-        """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
-
-        The folder has the label of the data set, or the name of its module.
-        """
-        names = (dataset.label, dataset.use) if self.data else ()
-        for folder in (Path(self.data or "") / name for name in names):
-            if folder.is_dir():
-                return f"--from {shlex.quote(str(folder))}"
-        return ""
-
-
-def chosen(config: Mapping[str, Any], in_file: Container[str] = ()) -> Chosen:
-    """Read what was given; without `suites` the demo is chosen.
-
-    Args:
-        config: values by key, as `Configuration` has them.
-        in_file: the keys whose values are from `config/config.yaml`, and not from the command line.
-
-    Raises:
-        UserError: a key is unknown, a value is not valid, or the folder does not exist.
-    """
-
-    def where(key: str) -> str:
-        return f"{folders.SNAKEMAKE}:" if key in in_file else "--config"
-
-    if empty := [key for key, value in config.items() if value is None and key not in in_file]:
-        raise UserError(f"--config {empty[0]}=: it is empty; give it a value, or leave it out")
-    try:
-        given = Configuration.model_validate(config).given
-    except ValidationError as error:
-        first = error.errors()[0]["loc"]
-        problem = problems(error, [*Configuration.model_fields])[0]
-        raise UserError(f"{where(str(first[0]) if first else 'tune')} {problem}") from None
-    suites = _names(given.get("suites", "demo"))
-    if wrong := [name for name in suites if name.startswith(PREFIX)]:
-        better = wrong[0].removeprefix(PREFIX)
-        raise UserError(f"{where('suites')} suites={wrong[0]}: give tune={better} instead")
-    if "tune" in given:
-        suites = [f"{PREFIX}{name}" for name in _names(given["tune"])]
-    data = Path(str(given["data"])) if "data" in given else None
-    if data is not None and not data.is_dir():
-        raise UserError(f"{where('data')} data={data}: there is no such folder")
-    return Chosen(suites, data, grid_subset.of(given))
-
-
-def _names(listed: object) -> list[str]:
-    return _unique([name.strip() for name in str(listed).split(",")])
+OfWildcards = Callable[["Wildcards"], T]
 
 
 @dataclass(frozen=True)
@@ -120,6 +60,11 @@ class Shape:
     def name(self) -> str:
         """A name for a rule, unique among shapes of one kind."""
         return flat("/".join(filter(None, [self.suite, self.dataset, self.size])))
+
+    @property
+    def finalists(self) -> list[str]:
+        """Of finals the file with the best trials, of which they are runs."""
+        return [str(finalists_path(_RESULTS, Stage.named(self.suite).of))] if is_finals(self.suite) else []
 
 
 class Grid:
@@ -142,7 +87,7 @@ class Grid:
         self.datasets = _datasets([*every, *self.preparations.values()])
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
-        self.suites = _unique([cell.suite for cell in self.cells.values()])
+        self.suites = unique([cell.suite for cell in self.cells.values()])
         self.whole = whole
 
     @property
@@ -157,7 +102,7 @@ class Grid:
         return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:
-        return _unique([cell.method.label for cell in self.cells_of(suite)])
+        return unique([cell.method.label for cell in self.cells_of(suite)])
 
     def cells_of(self, suite: str) -> list[Cell]:
         return [cell for cell in self._every if cell.suite == suite]
@@ -171,6 +116,24 @@ class Grid:
         paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
         return [f"results/runs/{path}/{name}" for path in paths for name in names]
 
+    def records_of_trials(self, tuned: str) -> list[str]:
+        """The records of the first runs of all trials of a tuning."""
+        own = [suite for suite in self.suites if Stage.named(suite).of == tuned]
+        return [path for suite in own for path in self.records(record.RUN, suite=suite)]
+
+    def ends_of_finals(self, tuned: str) -> list[str]:
+        """The files that say that the finals of a tuning have ended, one for each block."""
+        of = {path: block[0].suite for path, block in self.blocks.items() if is_finals(block[0].suite)}
+        return [_end(path) for path, suite in of.items() if Stage.named(suite).of == tuned]
+
+    def made_by(self, shape: Shape) -> list[str]:
+        """The outputs of the rule of a shape: the records of a block, or of finals the file at their end."""
+        place = f"{shape.suite}/{{dataset}}/{{model}}"
+        if shape.finalists:
+            return [_end(f"{place}/{{size}}/{{seed}}")]
+        methods, files = self.methods_of(shape.suite), (record.RUN, record.CURVE, record.TRAFFIC)
+        return [f"results/runs/{place}/{method}/{{size}}/{{seed}}/{f}" for method in methods for f in files]
+
     def option_of(self, suite: str, subset: Subset) -> list[str]:
         """The option of commands for the part of a subset that is in one suite."""
         return subset.within(self.cells_of(suite)).option()
@@ -179,6 +142,10 @@ class Grid:
         """The cells whose records are among the planned files."""
         return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in planned]
 
+    def trained_of_finals(self, planned: Container[str]) -> list[Cell]:
+        """The cells of finals, of all trials, in the blocks whose ends are among the planned files."""
+        return [cell for path, block in self.blocks.items() if _end(path) in planned for cell in block]
+
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of the cell that the job's preparation is made for, by its `suite` and `preparation`."""
         return lambda wildcards: what(self.preparations[f"{wildcards.suite}/{wildcards.preparation}"])
@@ -186,9 +153,23 @@ class Grid:
     def of_block(self, suite: str, what: Callable[[list[Cell]], T]) -> OfWildcards[T]:
         """`what` of the cells of a job's block, by its wildcards `dataset`, `model`, `size` and `seed`."""
 
-        def of_wildcards(wildcards: Any) -> T:
+        def of_wildcards(wildcards: "Wildcards") -> T:
             path = (suite, wildcards.dataset, wildcards.model, wildcards.size, wildcards.seed)
             return what(self.blocks["/".join(path)])
+
+        return of_wildcards
+
+    def prepared_for(self, shape: Shape, after_trials: Callable[[str], object]) -> OfWildcards[list[str]]:
+        """What methods have prepared for a job's block; of finals, for the best trials.
+
+        `after_trials` lets Snakemake ask again when the trials of the tuning that it is given have ended.
+        """
+
+        def of_wildcards(wildcards: "Wildcards") -> list[str]:
+            if shape.finalists:
+                after_trials(Stage.named(shape.suite).of)
+            block = self.of_block(shape.suite, lambda cells: only_finalists(cells, _RESULTS))(wildcards)
+            return inputs.prepared_for_block(block)
 
         return of_wildcards
 
@@ -219,6 +200,11 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
     return Grid(wanted, {cell.suite for cell in wanted} - cut)
 
 
+def _end(block: str) -> str:
+    """The file that says that a block of finals has ended."""
+    return f"results/finalists/{block}.done"
+
+
 def _shapes(cells: Iterable[Cell], size_of: Callable[[Cell], str]) -> list[Shape]:
     """These cells by suite, data set and size."""
     found: dict[tuple[str, str, str], Shape] = {}
@@ -238,11 +224,6 @@ def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
     if alike := clash(found):
         raise UserError(f"the data sets {alike}")
     return found
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    """Each once, in the order of their first."""
-    return list(dict.fromkeys(names))
 
 
 def require_valid_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
@@ -282,13 +263,9 @@ def _state(every: Sequence[Cell]) -> str:
     return digests.of_identity([(*entry, inputs.plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
 
 
-def _check() -> None:
+if __name__ == "__main__":
     try:
-        for suite in sys.argv[1:]:
-            require_valid(suite)
+        for name in sys.argv[1:]:
+            require_valid(name)
     except UserError as error:
         sys.exit(str(error))
-
-
-if __name__ == "__main__":
-    _check()

@@ -40,26 +40,9 @@ def plugin_digest(kind: str, name: str) -> str:
     return digests.of_identity(digests_of_plugin(kind, name))
 
 
-def method_files(cell: Cell) -> list[str]:
-    return plugin_files("method", cell.method.use)
-
-
-def model_files(cell: Cell) -> list[str]:
-    return plugin_files("model", cell.model.use)
-
-
-def dataset_files(dataset: Module) -> list[str]:
-    return plugin_files("dataset", dataset.use)
-
-
 def dataset_options(dataset: Module) -> str:
     """Its options as `thinwire data --options` takes them."""
     return json.dumps(dataset.options, ensure_ascii=False)
-
-
-def dataset_digest(dataset: Module) -> str:
-    """Changes when a file of the data set's module does."""
-    return plugin_digest("dataset", dataset.use)
 
 
 @cache
@@ -86,19 +69,14 @@ def files_with_claims() -> list[str]:
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:
     """The files of the methods and of the model of a block, each once."""
-    return list(
-        dict.fromkeys(path for cell in together for path in (*method_files(cell), *model_files(cell)))
-    )
+    used = [each for cell in together for each in (("method", cell.method.use), ("model", cell.model.use))]
+    return list(dict.fromkeys(path for kind, name in used for path in plugin_files(kind, name)))
 
 
-def files_of_other_models(cell: Cell) -> list[str]:
-    """The files of the models that the method's preparation uses beside the cell's own."""
-    return [path for model in prepared_from(cell) for path in plugin_files("model", model.name)]
-
-
-def manifest(cell: Cell) -> str:
-    """The cell's data set, laid out."""
-    return laid_out(cell.dataset)
+def files_of_preparation(cell: Cell) -> list[str]:
+    """The files of the method, of the cell's model, and of those that the preparation uses beside it."""
+    others = [path for model in prepared_from(cell) for path in plugin_files("model", model.name)]
+    return [*files_of_block([cell]), *others]
 
 
 def laid_out(dataset: str) -> str:

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests, folders
-from thinwire.config import accelerators, clusters, tuned, yaml_file
+from thinwire.config import accelerators, clusters, tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
-from thinwire.config.entries import task_of_dataset
-from thinwire.config.suite import load
+from thinwire.config.entries import entries_of, task_of_dataset
+from thinwire.config.suite import load, read
 from thinwire.config.suite import path_of as suite_path
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.config.suite_schema import Simulate
 from thinwire.pipeline import inputs
-from thinwire.pipeline.grid import Chosen, Grid
+from thinwire.pipeline.grid import Grid
+from thinwire.pipeline.snakefile import Chosen
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.declarations import JUDGED, SOURCES
@@ -63,7 +64,7 @@ class Simulation:
 
     @property
     def data(self) -> list[str]:
-        return list(dict.fromkeys(map(inputs.manifest, self.cells)))
+        return list(dict.fromkeys(inputs.laid_out(cell.dataset) for cell in self.cells))
 
     @property
     def sources(self) -> list[str]:
@@ -123,9 +124,7 @@ def tables_and_figures(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simul
     """The collected files, the tables and figures of each suite, and the verdicts."""
     collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     reports = [
-        path
-        for suite in chosen.suites
-        for path in report(suite, grid.cells_of(suite), simulated.get(suite), has_ladder(suite))
+        path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
     ]
     return [*collected, *reports, *claims()]
 
@@ -172,13 +171,16 @@ def claims() -> list[str]:
     return [f"results/{name}" for name in (CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS)]
 
 
-def has_ladder(suite: str) -> bool:
-    return bool(load(suite).ladder)
-
-
 def settings_of_report(suite: str) -> str:
     """Changes when the suite does, except its claims, whose table is made of them."""
     return digests.of_identity(load(suite).model_dump(mode="json", exclude={"claim"}))
+
+
+def settings_of_tuning(tuned: str) -> str:
+    """Changes when what is chosen from may, or how: an entry of the suite, its recipe, or the tuning."""
+    suite = read(suite_path(tuned))
+    settings = suite.model_dump(mode="json", include={"methods", "baseline", "leave_out", "recipe"})
+    return digests.of_identity([settings, [*entries_of(suite)], tuning_space.read(tuned).digest])
 
 
 def submitted(simulation: Simulation | None) -> list[str]:
@@ -190,9 +192,7 @@ def submitted(simulation: Simulation | None) -> list[str]:
     return [inputs.path_in_rules(path) for path in files]
 
 
-def report(
-    suite: str, cells: Sequence[Cell], simulation: Simulation | None, ladder: bool = False
-) -> list[str]:
+def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
     """The paths of the tables and figures of a suite, of which these cells were chosen."""
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
     tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
@@ -206,7 +206,7 @@ def report(
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
         tables += [f"{SCORES}.csv", f"{SCORES}.md"] if simulation.of_track else []
-    if ladder:
+    if load(suite).ladder:
         tables += ["ladder.csv", "ladder.md"]
         figures += ["ladder"]
     return [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
@@ -21,6 +21,9 @@ from thinwire.base.signals import BEFORE_TIME_LIMIT, SAVING_SECONDS
 from thinwire.config.cell import Cell
 from thinwire.config.yaml_file import Module
 from thinwire.pipeline.snakefile import Call
+
+if TYPE_CHECKING:
+    from snakemake.io import InputFiles
 
 # A signal before the time limit, on which a job saves its state.
 SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
@@ -156,7 +159,7 @@ def memory(call: Call, cells: Sequence[Cell], one_process: bool = False) -> dict
         return {}
 
     # snakemake recognises the names of the arguments.
-    def mem_mb(wildcards: object, input: Any, attempt: int) -> int:  # noqa: A002
+    def mem_mb(wildcards: object, input: "InputFiles", attempt: int) -> int:  # noqa: A002
         given = [input.data] if isinstance(input.data, str) else input.data
         data = data_bytes(given)
         return max(megabytes_of_node(cell, data, one_process, attempt) for cell in cells)

@@ -1,4 +1,4 @@
-"""What the Snakefile needs to know of Snakemake, and what its rules have in common.
+"""How Snakemake was called, what was chosen with `--config`, and what the rules have in common.
 
 Snakemake documents `basedir` and `cores` of its `workflow`. All else that is used of its inside is in this
 file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
@@ -24,17 +24,28 @@ import logging
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
 from snakemake.settings.types import DeploymentMethod
 
+from thinwire.base import folders
 from thinwire.base.errors import UserError
+from thinwire.base.options import problems
+from thinwire.config import grid_subset
+from thinwire.config.configuration import Configuration
+from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.trials import PREFIX, Stage
+from thinwire.config.yaml_file import Module
 from thinwire.plugins import PACKAGE, ROOT
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
 
 CHECKED_WITH = "9.27.1"
 
@@ -80,7 +91,7 @@ class Call:
         return f"{self.thinwire(command)} > {{log:q}} 2>&1 || {{{{ cat {{log:q}} >&2; exit 1; }}}}"
 
 
-def called(workflow: Any) -> Call:
+def called(workflow: "Workflow") -> Call:
     """How Snakemake was called, from its `workflow`."""
     elsewhere = {DeploymentMethod.CONDA, DeploymentMethod.APPTAINER}
     deployed = not elsewhere.isdisjoint(workflow.deployment_settings.deployment_method)
@@ -97,7 +108,7 @@ def called(workflow: Any) -> Call:
     )
 
 
-def configured(workflow: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
+def configured(workflow: "Workflow", config: Mapping[str, object]) -> tuple[dict[str, object], set[str]]:
     """The configuration, in which `suites` or `tune` of the command line replaces both keys of a file.
 
     Returns:
@@ -107,6 +118,74 @@ def configured(workflow: Any, config: Mapping[str, Any]) -> tuple[dict[str, Any]
     replaced = {"suites", "tune"} if {"suites", "tune"} & given.keys() else set()
     kept = {key: value for key, value in config.items() if key in given or key not in replaced}
     return kept, kept.keys() - given.keys()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a person chose with `snakemake --config`."""
+
+    suites: list[str]
+    data: Path | None = None  # has a folder for each data set whose files cannot be downloaded
+    subset: Subset = WHOLE
+
+    @property
+    def tuned(self) -> list[str]:
+        """The suites that are tuned, if tunings were chosen."""
+        return unique(Stage.named(name).of for name in self.suites if name.startswith(PREFIX))
+
+    def place_of(self, dataset: Module) -> str:
+        """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
+
+        The folder has the label of the data set, or the name of its module.
+        """
+        names = (dataset.label, dataset.use) if self.data else ()
+        for folder in (Path(self.data or "") / name for name in names):
+            if folder.is_dir():
+                return f"--from {shlex.quote(str(folder))}"
+        return ""
+
+
+def chosen(config: Mapping[str, object], in_file: Container[str] = ()) -> Chosen:
+    """Read what was given; without `suites` the demo is chosen.
+
+    Args:
+        config: values by key, as `Configuration` has them.
+        in_file: the keys whose values are from `config/config.yaml`, and not from the command line.
+
+    Raises:
+        UserError: a key is unknown, a value is not valid, or the folder does not exist.
+    """
+
+    def where(key: str) -> str:
+        return f"{folders.SNAKEMAKE}:" if key in in_file else "--config"
+
+    if empty := [key for key, value in config.items() if value is None and key not in in_file]:
+        raise UserError(f"--config {empty[0]}=: it is empty; give it a value, or leave it out")
+    try:
+        given = Configuration.model_validate(config).given
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        problem = problems(error, [*Configuration.model_fields])[0]
+        raise UserError(f"{where(str(first[0]) if first else 'tune')} {problem}") from None
+    suites = _names(given.get("suites", "demo"))
+    if wrong := [name for name in suites if name.startswith(PREFIX)]:
+        better = wrong[0].removeprefix(PREFIX)
+        raise UserError(f"{where('suites')} suites={wrong[0]}: give tune={better} instead")
+    if "tune" in given:
+        suites = [f"{PREFIX}{name}" for name in _names(given["tune"])]
+    data = Path(str(given["data"])) if "data" in given else None
+    if data is not None and not data.is_dir():
+        raise UserError(f"{where('data')} data={data}: there is no such folder")
+    return Chosen(suites, data, grid_subset.of(given))
+
+
+def _names(listed: object) -> list[str]:
+    return unique(name.strip() for name in str(listed).split(","))
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Each once, in the order of their first."""
+    return list(dict.fromkeys(names))
 
 
 def _engine(python: str) -> str:
@@ -119,17 +198,17 @@ def _engine(python: str) -> str:
     return f"env PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}} {python} -m thinwire"
 
 
-def limit(workflow: Any, name: str, number: int) -> None:
+def limit(workflow: "Workflow", name: str, number: int) -> None:
     """Let jobs that run at once use at most so many of a resource, unless the user has set another limit."""
     workflow.global_resources.setdefault(name, number)
 
 
-def planned(workflow: Any) -> set[str]:
+def planned(workflow: "Workflow") -> set[str]:
     """The files that the jobs which will run make."""
     return {str(path) for job in workflow.dag.needrun_jobs() for path in job.output}
 
 
-def sends_to_slurm(workflow: Any) -> bool:
+def sends_to_slurm(workflow: "Workflow") -> bool:
     """Do jobs run on a cluster with Slurm?"""
     return bool(workflow.executor_plugin.name == "slurm")
 
@@ -141,7 +220,7 @@ def hide_lines_about_jobs(interrupted: Callable[[], bool]) -> None:
         interrupted: says whether a person has pressed Ctrl-C; then lines about failures are hidden, too.
     """
 
-    def is_for_a_person(line: Any) -> bool:
+    def is_for_a_person(line: logging.LogRecord) -> bool:
         event = str(getattr(line, "event", None) or "").rpartition(".")[2].lower()
         hidden = (*_ABOUT_COMMANDS, *(_ABOUT_FAILURES if interrupted() else ()))
         return event not in _ABOUT_JOBS and not line.getMessage().startswith(hidden)

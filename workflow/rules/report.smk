@@ -41,12 +41,7 @@ for suite in GRID.suites:
         output:
             outputs.entries(
                 report,
-                outputs.report(
-                    suite,
-                    GRID.cells_of(suite),
-                    SIMULATED.get(suite),
-                    outputs.has_ladder(suite),
-                ),
+                outputs.report(suite, GRID.cells_of(suite), SIMULATED.get(suite)),
             ),
         log:
             f"results/logs/report/{suite}.txt",

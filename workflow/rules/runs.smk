@@ -10,7 +10,7 @@ for fetches in (True, False):
         name:
             "data" if fetches else "data_from_files"
         input:
-            GRID.of_dataset(inputs.dataset_files),
+            GRID.of_dataset(lambda dataset: inputs.plugin_files("dataset", dataset.use)),
         output:
             inputs.laid_out("{dataset}"),
         log:
@@ -31,7 +31,9 @@ for fetches in (True, False):
             module=GRID.of_dataset(lambda dataset: dataset.use),
             options=GRID.of_dataset(inputs.dataset_options),
             # A plug-in's file may change and keep its time.
-            source=GRID.of_dataset(inputs.dataset_digest),
+            source=GRID.of_dataset(
+                lambda dataset: inputs.plugin_digest("dataset", dataset.use)
+            ),
         shell:
             CALL.logged(
                 "data {params.module:q} --label {wildcards.dataset:q} --options {params.options:q} {resources.place}"
@@ -46,10 +48,8 @@ for shape in GRID.shapes_of_preparations:
         name:
             f"prepare_{shape.name}"
         input:
-            data=GRID.of_preparation(inputs.manifest),
-            method=GRID.of_preparation(inputs.method_files),
-            model=GRID.of_preparation(inputs.model_files),
-            models=GRID.of_preparation(inputs.files_of_other_models),
+            data=GRID.of_preparation(lambda cell: inputs.laid_out(cell.dataset)),
+            sources=GRID.of_preparation(inputs.files_of_preparation),
         output:
             "results/prepared/{suite}/{preparation}/prepared.json",
         log:
@@ -94,10 +94,12 @@ for shape in GRID.shapes:
         input:
             data=inputs.laid_out("{dataset}"),
             sources=GRID.of_block(shape.suite, inputs.files_of_block),
-            prepared=finals.prepared_for(GRID, shape, checkpoints),
-            finalists=finals.needed_by(shape),
+            prepared=GRID.prepared_for(
+                shape, lambda tuned: checkpoints.finalists.get(tuned=tuned)
+            ),
+            finalists=shape.finalists,
         output:
-            finals.made_by(GRID, shape),
+            GRID.made_by(shape),
         log:
             f"results/logs/train/{shape.suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
         wildcard_constraints:
@@ -146,4 +148,4 @@ for shape in GRID.shapes:
                 # 130: a person pressed Ctrl-C, and needs no log.
                 " || {{ code=$?; [ $code = 130 ] || {{ tail -n 30 {log:q}; echo log: {log:q}; }} >&2; exit $code; }}"
             )
-            + finals.at_the_end(shape)
+            + ("; touch {output:q}" if shape.finalists else "")

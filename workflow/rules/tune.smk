@@ -1,7 +1,7 @@
 # The best trials of a tuning, which run again if it has finals.
 checkpoint finalists:
     input:
-        lambda wildcards: finals.records_of_trials(GRID, wildcards.tuned),
+        lambda wildcards: GRID.records_of_trials(wildcards.tuned),
     output:
         "results/finalists/{tuned}.json",
     log:
@@ -11,7 +11,7 @@ checkpoint finalists:
         "../../envs/thinwire.yaml"
     threads: 1
     params:
-        settings=lambda wildcards: finals.settings_of_tuning(wildcards.tuned),
+        settings=lambda wildcards: outputs.settings_of_tuning(wildcards.tuned),
     shell:
         # 1: the finals are missing, and the log says so.
         CALL.thinwire(
@@ -27,8 +27,8 @@ for tuned in CHOSEN.tuned:
         name:
             f"tune_{flat(tuned)}"
         input:
-            finals.records_of_trials(GRID, tuned),
-            finals.finished(GRID, tuned),
+            GRID.records_of_trials(tuned),
+            GRID.ends_of_finals(tuned),
         output:
             # They are part of the project, and stay as they are if this fails.
             [update(path) for path in outputs.choices(tuned)],
@@ -43,7 +43,7 @@ for tuned in CHOSEN.tuned:
         params:
             suite=tuned,
             # Of methods that take the values of others, and of how the best trial is chosen, no record knows.
-            settings=finals.settings_of_tuning(tuned),
+            settings=outputs.settings_of_tuning(tuned),
         shell:
             # The choices stand on the terminal, too, with what a person should look at.
             CALL.thinwire("tuned {params.suite:q} | tee {log:q}")
