@@ -223,7 +223,7 @@ def test_a_subset_makes_what_it_needs_of_the_others():
     grid = read(["reuse"], False, Subset({"datasets": ("digits",), "methods": ("again",)}))
     assert {cell.dataset for cell in grid.cells.values()} == {"digits"}
     wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
-    assert grid.of_preparation(inputs.manifest)(wildcards) == "results/data/again/manifest.json"
+    assert grid.of_preparation(lambda cell: cell.dataset)(wildcards) == "again"
     assert [shape.dataset for shape in grid.shapes_of_preparations] == ["again"]
     assert grid.datasets.keys() == {"digits", "again"}
 
