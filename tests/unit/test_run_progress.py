@@ -16,9 +16,14 @@ from thinwire.config.trials import finalists_path, only_finalists
 from thinwire.config.yaml_file import Module
 from thinwire.pipeline.console import Progress, duration, running
 from thinwire.records import record
-from thinwire.train import result_files, run_progress
-from thinwire.train.result_files import partial_folder, record_folder
-from thinwire.train.run_progress import ProgressFile, RunProgress
+from thinwire.train import result_files
+from thinwire.train.result_files import (
+    ProgressFile,
+    RunProgress,
+    partial_folder,
+    read_progress,
+    record_folder,
+)
 
 FIRST, SECOND, *_ = cells("demo")
 
@@ -56,18 +61,18 @@ def test_a_run_that_is_at_work_has_a_line(tmp_path):
 
 def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(result_files, "time", SimpleNamespace(monotonic=lambda: now[0]))
     file = ProgressFile(tmp_path / "later")
     file.update(1, 100, 10, None)
     (tmp_path / "later").mkdir()
     now[0] = 1.0
     file.update(2, 100, 10, None)
-    assert run_progress.read(tmp_path / "later").step == 2
+    assert read_progress(tmp_path / "later").step == 2
 
 
 def test_on_a_slow_file_system_the_others_seldom_wait_for_a_write(tmp_path, monkeypatch):
     now, writes = [0.0], []
-    monkeypatch.setattr(run_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(result_files, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def write_text(path, content):
         writes.append(now[0])
@@ -131,7 +136,7 @@ def test_finals_are_waited_for_when_it_is_known_which_trials_are_the_best(tmp_pa
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])
 def test_half_a_progress_file_is_none(tmp_path, content):
     (tmp_path / record.PROGRESS).write_text(content)
-    assert run_progress.read(tmp_path) is None
+    assert read_progress(tmp_path) is None
 
 
 def test_the_time_left_is_that_of_this_attempt():

@@ -19,15 +19,20 @@ from thinwire.config.cell import Cell
 from thinwire.config.trials import Stage, finalists_path, only_finalists
 from thinwire.pipeline import snakefile
 from thinwire.records import record
-from thinwire.train import run_progress
-from thinwire.train.result_files import log_file, partial_folder, record_folder
+from thinwire.train.result_files import (
+    RunProgress,
+    log_file,
+    partial_folder,
+    read_progress,
+    record_folder,
+)
 
 # Between two looks at the files of all runs. A shared file system may take seconds for a look, so the pause
 # after it is so many times as long.
 _PAUSE_SECONDS = 1.0
 _PAUSE_OVER_LOOK = 20.0
 
-AtWork = Mapping[str, run_progress.RunProgress]
+AtWork = Mapping[str, RunProgress]
 
 
 class Progress:
@@ -93,8 +98,7 @@ class Progress:
     def at_work(self) -> AtWork:
         """How far each run is that is at work now, by its name."""
         found = {
-            name: run_progress.read(partial_folder(self._results, cell))
-            for name, cell in self._waiting.items()
+            name: read_progress(partial_folder(self._results, cell)) for name, cell in self._waiting.items()
         }
         return {name: progress for name, progress in found.items() if progress is not None}
 
@@ -131,7 +135,7 @@ def running(at_work: AtWork) -> list[str]:
     return [f"{name}: {_where(progress)}" for name, progress in at_work.items()]
 
 
-def _where(progress: run_progress.RunProgress) -> str:
+def _where(progress: RunProgress) -> str:
     parts = [f"epoch {progress.epoch} of {progress.epochs}"]
     if progress.score is not None:
         parts.append(progress.score)

@@ -76,7 +76,7 @@ class Partition(Schema):
 
 
 class Seconds(Schema):
-    """The three clocks, in seconds (see `thinwire.train.clock`)."""
+    """The three clocks, in seconds (see `thinwire.train.evaluation`)."""
 
     train: float = Field(ge=0)
     eval: float = Field(ge=0)
