@@ -69,7 +69,7 @@ import record  # noqa: E402
 import torch  # noqa: E402
 from gpu_parts.part import Found, Part, Place, run  # noqa: E402
 
-from thinwire.launch.forks import import_for_runs  # noqa: E402
+from thinwire.launch.run_processes import import_for_runs  # noqa: E402
 
 
 def _imported(name: str, place: Place, found: Found) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from thinwire.base.placement import on_gpu
-from thinwire.launch.forks import fork
+from thinwire.launch.run_processes import fork
 from thinwire.train.cell_task import deterministic
 
 # After its time a part is asked to end. A call that does not return is ended after so many seconds more.

@@ -14,7 +14,7 @@ from thinwire.launch.retry import require_no_trouble
 
 PROGRAM = """
 import sys
-from thinwire.launch.forks import import_for_runs
+from thinwire.launch.run_processes import import_for_runs
 import_for_runs()
 before = set(sys.modules)
 import pyarrow, pyarrow.parquet, torch

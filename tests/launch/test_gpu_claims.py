@@ -13,8 +13,8 @@ import torch
 from thinwire.base import nvidia_smi
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
-from thinwire.launch import gpu_claims
-from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
+from thinwire.launch import placement
+from thinwire.launch.placement import claim, gpus_claimed, gpus_of, gpus_of_preparation
 from thinwire.records import provenance
 from thinwire.records.provenance import about_this_process
 
@@ -135,7 +135,7 @@ def test_no_two_jobs_share_a_gpu_and_one_that_finds_too_few_waits(monkeypatch, c
             assert own == ["GPU-cc"]
         first.__exit__(None, None, None)
 
-    monkeypatch.setattr(gpu_claims.time, "sleep", wait)
+    monkeypatch.setattr(placement.time, "sleep", wait)
     with claim(gpus, 2) as own:
         assert own == ["GPU-aa", "GPU-bb"]
     assert capsys.readouterr().out == "waits for 2 of 3 GPUs: other runs have claimed them\n"

@@ -7,9 +7,9 @@ import pytest
 from thinwire.base.placement import Address, Placement
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.launch import postmortem, rank
+from thinwire.launch import rank, run_processes
 from thinwire.launch.heartbeat import Beat, HangDetector, SharedBeats
-from thinwire.launch.postmortem import How
+from thinwire.launch.run_processes import How
 from thinwire.transport.rendezvous import Refused
 
 
@@ -95,7 +95,7 @@ def test_of_a_hanging_run_the_rank_that_does_not_wait_is_blamed(hang):
 
 
 def test_ranks_of_one_machine_see_the_beats_and_the_alarm_of_all():
-    statuses = postmortem.in_memory(["n0", "n1"])
+    statuses = run_processes.in_memory(["n0", "n1"])
     first, second = (SharedBeats(own, statuses) for own in range(2))
     statuses[1].phase("n1", "opens its channels")
     second.send(Beat(1, "n1", 2**40, 3, "opens its channels"))

@@ -1,7 +1,7 @@
 """Ranks on this machine, in real processes: their results, and how they end whatever happens to one of them.
 
-What is made of exit codes and last words is tested without processes, in `test_postmortem` and `test_retry`;
-`tests/faults` tries every fault in every phase.
+What is made of exit codes and last words is tested without processes, in `test_run_processes` and
+`test_retry`; `tests/faults` tries every fault in every phase.
 """
 
 import json

@@ -12,7 +12,7 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.placement import Cluster, Placement, SharedFile
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.launch import postmortem, rank
+from thinwire.launch import rank, run_processes
 from thinwire.launch.placement import (
     first_host,
     from_environment,
@@ -20,8 +20,8 @@ from thinwire.launch.placement import (
     require_match,
     require_places,
 )
-from thinwire.launch.postmortem import How
 from thinwire.launch.rank import require_gpus_of_their_own
+from thinwire.launch.run_processes import How
 
 SLURM = {
     "SLURM_JOB_ID": "71",
@@ -154,16 +154,16 @@ def join(statuses):
 
 def require_trouble(error, words):
     """Joining raises this error, and the rank reports it as trouble."""
-    statuses = postmortem.in_memory(NODES)
+    statuses = run_processes.in_memory(NODES)
     with pytest.raises(error, match=words):
         join(statuses)
-    left = postmortem.reports(statuses)[1]
+    left = run_processes.reports(statuses)[1]
     assert left.how is How.TROUBLE
     assert words in left.what
 
 
 def test_cuda_starts_while_the_others_wait_for_this_rank(events):
-    _, device = join(postmortem.in_memory(NODES))
+    _, device = join(run_processes.in_memory(NODES))
     assert device == torch.device("cuda", 1)
     assert events == ["starts cuda:1", "joins", "beats"]
 

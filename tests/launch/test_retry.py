@@ -10,8 +10,8 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.config.sources import sources
 from thinwire.launch import retry, train_block
-from thinwire.launch.postmortem import ExitReport, How
 from thinwire.launch.retry import AttemptEnd, until_it_ends
+from thinwire.launch.run_processes import ExitReport, How
 from thinwire.records import record
 from thinwire.records.provenance import now
 from thinwire.train.result_files import partial_folder, record_folder

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from thinwire.config.expand import cell
-from thinwire.launch import placement, postmortem, slurm_step
-from thinwire.launch.postmortem import How
+from thinwire.launch import placement, run_processes, slurm_step
+from thinwire.launch.run_processes import How
 from thinwire.launch.slurm_step import Order, RankEnd, SlurmStep, of_line, to_line
 
 CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
@@ -91,11 +91,11 @@ def test_a_step_in_which_a_rank_stays_behind_is_ended(step, tmp_path, monkeypatc
 def test_how_a_rank_ended_is_said_by_its_task_if_it_could_not_say_so(step, monkeypatch):
     def make_files(folder, ranks):
         made(folder, ranks)
-        for status in postmortem.in_files(folder, ranks)[1:]:
+        for status in run_processes.in_files(folder, ranks)[1:]:
             status.phase("n1", "runs")
 
-    made = postmortem.make_files
-    monkeypatch.setattr(postmortem, "make_files", make_files)
+    made = run_processes.make_files
+    monkeypatch.setattr(run_processes, "make_files", make_files)
     reports, _, _ = run(step("a rank is killed"))
     assert [report.how for report in reports] == [How.ABSENT, How.EXITED, How.DIED, How.EXITED]
     assert reports[2].what == "SIGKILL"

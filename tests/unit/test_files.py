@@ -11,7 +11,7 @@ import pytest
 from thinwire.base import digests
 from thinwire.base.errors import CannotWrite, ResourceError, UserError
 from thinwire.base.files import aside, locked, publish, write_text
-from thinwire.launch.gpu_claims import claim
+from thinwire.launch.placement import claim
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from thinwire.config.entry_schema import Entry
 from thinwire.config.expand import blocks, cells
 from thinwire.config.suite import load
 from thinwire.config.yaml_file import Module
-from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.launch.placement import gpus_of, gpus_of_preparation
 from thinwire.pipeline import inputs, outputs, resources, snakefile
 from thinwire.pipeline.grid import Grid, read, require_valid_options
 from thinwire.pipeline.outputs import simulations

@@ -12,7 +12,7 @@ from thinwire.config import yaml_file
 from thinwire.config.expand import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.data.lay_out import lay_out
-from thinwire.launch.gpu_claims import gpus_claimed, gpus_of_preparation
+from thinwire.launch.placement import gpus_claimed, gpus_of_preparation
 from thinwire.train.result_files import data_folder, prepare_command, prepared_folder
 
 

@@ -31,7 +31,7 @@ from thinwire.config.suite import load, path_of
 from thinwire.config.trials import only_finalists
 from thinwire.emulation.network import require_emulable
 from thinwire.launch import placement
-from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
+from thinwire.launch.placement import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.launch.train_block import key_alone, publish_stored, store_record, train_block
 from thinwire.plugins import PACKAGE, show

@@ -19,8 +19,7 @@ from thinwire.cli.run import train
 from thinwire.config.expand import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import placement, rank
-from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
-from thinwire.launch.postmortem import end_of, killed_for_memory
+from thinwire.launch.run_processes import end_of, fork, import_for_runs, killed_for_memory, stops_forwarded
 from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
 from thinwire.train.result_files import log_file
 from thinwire.train.run_cell import Interrupted

@@ -15,9 +15,8 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cell, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import local_processes, placement, rank
-from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
-from thinwire.launch.postmortem import diagnose
-from thinwire.launch.retry import require_no_trouble
+from thinwire.launch.placement import gpus_claimed, gpus_of
+from thinwire.launch.retry import diagnose, require_no_trouble
 from thinwire.simulation.describe import describe, kinds_of_steps, ranges
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
 from thinwire.simulation.operations import Role

@@ -22,7 +22,7 @@ from typing import NamedTuple, Never
 from thinwire.base.files import writing
 from thinwire.base.nvidia_smi import ASKING
 from thinwire.base.placement import Address, Placement
-from thinwire.launch.postmortem import How, RankStatus
+from thinwire.launch.run_processes import How, RankStatus
 from thinwire.transport.rendezvous import ConnectionLost, store_of, within
 
 # How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes

@@ -6,25 +6,33 @@ forwards signals, and ends ranks that stay behind when others have left. Its for
 
 import os
 import signal
+import socket
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from thinwire import plugins
 from thinwire.base.errors import UserError, trouble
 from thinwire.base.files import stamp
-from thinwire.base.placement import Placement
+from thinwire.base.placement import Placement, SharedFile
 from thinwire.base.signals import stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
-from thinwire.emulation.network import Network
-from thinwire.launch import postmortem, rank
-from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
+from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, require_emulable
+from thinwire.launch import rank, run_processes
 from thinwire.launch.heartbeat import GRACE_SECONDS
-from thinwire.launch.placement import emulated, placements
-from thinwire.launch.postmortem import RUNNING, How, RankStatus, diagnose, end_of, killed_for_memory
-from thinwire.launch.retry import AttemptEnd, Start, require_no_trouble
+from thinwire.launch.retry import AttemptEnd, Start, diagnose, require_no_trouble
+from thinwire.launch.run_processes import (
+    RUNNING,
+    How,
+    RankStatus,
+    end_of,
+    fork,
+    import_for_runs,
+    killed_for_memory,
+    stops_forwarded,
+)
 from thinwire.train import preparation, preparation_record
 from thinwire.train.cell_task import device_of
 from thinwire.train.preparation_record import PREPARED, Prepared
@@ -32,6 +40,7 @@ from thinwire.train.result_files import prepared_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 
 _POLL_SECONDS = 0.02
+_LOOPBACK = "lo"  # the interface over which ranks of one host connect
 
 
 def warm_up(cell: Cell) -> None:
@@ -94,6 +103,49 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
     return start
 
 
+@contextmanager
+def emulated(cell: Cell) -> Iterator[Network | None]:
+    """The emulated network of a cell, which vanishes with the last of its ranks; None if it has none.
+
+    Raises:
+        UserError: this machine cannot emulate it.
+    """
+    if cell.cluster is None:
+        yield None
+        return
+    require_emulable(cell)
+    link = cell.cluster.link
+    with closing(Network(cell.nodes, link.rate_bits_per_second, link.latency_seconds)) as network:
+        yield network
+
+
+@contextmanager
+def placements(cell: Cell, network: Network | None) -> Iterator[list[Placement]]:
+    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network.
+
+    They meet in a file that has no name: forks of this process have it open, and no other user can open it.
+    """
+    here, per_node = socket.gethostname(), cell.workers // cell.nodes
+    descriptor = os.memfd_create("thinwire")
+    try:
+        os.fchmod(descriptor, 0o600)
+        interfaces = (INTERFACE, MANAGEMENT) if network else (_LOOPBACK, None)
+        meeting = SharedFile(f"/proc/self/fd/{descriptor}", *interfaces)
+        yield [
+            Placement(
+                rank,
+                cell.workers,
+                rank % per_node,
+                f"node{rank // per_node}" if network else here,
+                "fork",
+                meeting,
+            )
+            for rank in range(cell.workers)
+        ]
+    finally:
+        os.close(descriptor)
+
+
 def ranks(
     placements: Sequence[Placement],
     work: Callable[[Placement, Sequence[RankStatus]], int],
@@ -104,15 +156,15 @@ def ranks(
     Each does `work` with the statuses of all, and exits with its code. `published` says whether the run has
     published its record.
     """
-    statuses = postmortem.in_memory([placement.node for placement in placements])
+    statuses = run_processes.in_memory([placement.node for placement in placements])
     works = [lambda here=placement: work(here, statuses) for placement in placements]
     asked = _supervise(works, statuses, published)
-    return AttemptEnd(postmortem.reports(statuses), asked)
+    return AttemptEnd(run_processes.reports(statuses), asked)
 
 
 def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
     """Do some work in a single fork, and wait for it; an exception of the work is how the fork ends."""
-    (status,) = statuses = postmortem.in_memory([""])
+    (status,) = statuses = run_processes.in_memory([""])
 
     def reporting() -> int:
         status.phase("", RUNNING)

@@ -1,27 +1,41 @@
-"""Which rank a process is, on which node, and where the ranks of its run meet.
+"""Which rank a process is, on which node, where the ranks of its run meet, and which GPUs a job has.
 
 Ranks that srun or torchrun has started find that in environment variables. Ranks that are forks are placed by
-their parent: on this machine, or on the nodes of a network that it emulates.
+their parent; see `thinwire.launch.local_processes`.
+
+Slurm gives each job GPUs of its own. On a workstation, a job claims a GPU with a lock on a file that is named
+after the GPU's UUID. The file is in the temporary folder, so all pipelines of a user respect it. The ranks of
+a job are forks of the process that holds the lock, so they hold it too. The system releases it when the last
+of them has ended.
 """
 
 import os
 import re
 import socket
+import stat
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
 
 from thinwire.base.errors import UserError
-from thinwire.base.placement import Address, Cluster, Placement, SharedFile
+from thinwire.base.files import try_lock, writing
+from thinwire.base.folders import variable
+from thinwire.base.nvidia_smi import visible_gpus
+from thinwire.base.placement import Address, Cluster, Placement
 from thinwire.config.cell import Cell
-from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, require_emulable
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30
-# Where ranks meet if all of them are on one host, and the interface over which they connect there.
-LOOPBACK, _LOOPBACK_INTERFACE = "127.0.0.1", "lo"
+# Where ranks meet if all of them are on one host.
+LOOPBACK = "127.0.0.1"
 # Below the ports that Linux gives to outgoing connections, from 32768 on.
 _FIRST_PORT, _PORTS = 20000, 12768
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_POLL_SECONDS = 1.0  # until it is seen whether a GPU is free
 
 
 def from_environment(variables: Mapping[str, str] = os.environ, launch: int = 0) -> Placement | None:
@@ -167,44 +181,71 @@ def address_of(node: str) -> str:
     return node
 
 
+def gpus_of(cell: Cell) -> int:
+    """The GPUs of a cell on each of its nodes: one for each process with workers; none on CPUs."""
+    if cell.device != "cuda":
+        return 0
+    return cell.workers // cell.nodes if cell.transport == "processes" else 1
+
+
+def gpus_of_preparation(cell: Cell) -> int:
+    """The GPUs of a cell's preparation, which is in one process."""
+    return int(cell.device == "cuda")
+
+
 @contextmanager
-def emulated(cell: Cell) -> Iterator[Network | None]:
-    """The emulated network of a cell, which vanishes with the last of its ranks; None if it has none.
+def gpus_claimed(number: int) -> Iterator[None]:
+    """Let this process and its forks see only so many GPUs, which no other job sees; wait for them.
+
+    If there are fewer GPUs, all of them are claimed. Nothing is claimed in a job of Slurm, or if no GPU is
+    known.
 
     Raises:
-        UserError: this machine cannot emulate it.
+        UserError: the folder of the locks cannot be used.
     """
-    if cell.cluster is None:
-        yield None
+    there = visible_gpus() if number and "SLURM_JOB_ID" not in os.environ else []
+    if not there:
+        yield
         return
-    require_emulable(cell)
-    link = cell.cluster.link
-    with closing(Network(cell.nodes, link.rate_bits_per_second, link.latency_seconds)) as network:
-        yield network
+    with claim(there, min(number, len(there))) as own, variable(_VISIBLE, ",".join(own)):
+        yield
 
 
 @contextmanager
-def placements(cell: Cell, network: Network | None) -> Iterator[list[Placement]]:
-    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network.
+def claim(gpus: Sequence[str], number: int) -> Iterator[list[str]]:
+    """Claim this number of the GPUs with these UUIDs, all at once, and give their UUIDs."""
+    folder = _folder()
+    told = False
+    while True:
+        with ExitStack() as held:
+            free = (gpu for gpu in gpus if _lock(folder / f"{gpu}.lock", held))
+            own = list(islice(free, number))
+            if len(own) == number:
+                yield own
+                return
+        if not told:
+            print(f"waits for {number} of {len(gpus)} GPUs: other runs have claimed them", flush=True)
+            told = True
+        time.sleep(_POLL_SECONDS)
 
-    They meet in a file that has no name: forks of this process have it open, and no other user can open it.
-    """
-    here, per_node = socket.gethostname(), cell.workers // cell.nodes
-    descriptor = os.memfd_create("thinwire")
-    try:
-        os.fchmod(descriptor, 0o600)
-        interfaces = (INTERFACE, MANAGEMENT) if network else (_LOOPBACK_INTERFACE, None)
-        meeting = SharedFile(f"/proc/self/fd/{descriptor}", *interfaces)
-        yield [
-            Placement(
-                rank,
-                cell.workers,
-                rank % per_node,
-                f"node{rank // per_node}" if network else here,
-                "fork",
-                meeting,
-            )
-            for rank in range(cell.workers)
-        ]
-    finally:
-        os.close(descriptor)
+
+def _lock(path: Path, held: ExitStack) -> bool:
+    """Lock a file until `held` is closed; False if another process has locked it."""
+    with ExitStack() as opened:
+        with writing(path):
+            file = opened.enter_context(path.open("w"))
+        if not try_lock(file, "set TMPDIR to a folder on a local disk"):
+            return False
+        held.push(opened.pop_all())
+    return True
+
+
+def _folder() -> Path:
+    """The folder of the locks, which belongs to this user alone."""
+    path = Path(tempfile.gettempdir()) / f"thinwire-gpus-{os.geteuid()}"
+    with writing(path):
+        path.mkdir(mode=0o700, exist_ok=True)
+    about = path.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+        raise UserError(f"{path} is no folder of yours: remove it, or set TMPDIR to another folder")
+    return path

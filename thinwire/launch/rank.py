@@ -19,7 +19,7 @@ from thinwire.config.suite_schema import Suite
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.launch.heartbeat import RENDEZVOUS_SECONDS, Heartbeat
 from thinwire.launch.placement import require_places
-from thinwire.launch.postmortem import RUNNING, How, RankStatus, in_files, in_memory
+from thinwire.launch.run_processes import RUNNING, How, RankStatus, in_files, in_memory
 from thinwire.records import record
 from thinwire.train.cell_task import device_of
 from thinwire.train.result_files import lock_file, partial_folder

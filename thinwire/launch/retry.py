@@ -1,4 +1,6 @@
-"""Starts a run, and starts it again if processes are lost, until it has a record or cannot have one now.
+"""Starts a run, finds out why it ended, and starts it again if processes are lost.
+
+This goes on until the run has a record or cannot have one now.
 
 What counts as a result is decided here, from the published record and from how the processes say they ended.
 Exit codes are not trusted: a plug-in can end its process with any of them.
@@ -16,7 +18,7 @@ from thinwire.base.files import stamp, writing
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.launch.postmortem import RUNNING, Diagnosis, ExitReport, How, diagnose
+from thinwire.launch.run_processes import RUNNING, ExitReport, How
 from thinwire.records import record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
@@ -26,6 +28,18 @@ from thinwire.train.result_files import data_folder, partial_folder, record_fold
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3
+# What is said of it, if that is the cause; and was a process lost, so that another attempt may succeed?
+_CAUSES = {
+    How.DIVERGED: ("{who}: {what}", False),
+    How.FAILED: ("{who}: {what}", False),
+    How.EXITED: ("{who} ended with exit code {what}, and thinwire did not end it{meanwhile}", False),
+    How.DIED: ("{who} was killed by {what}{meanwhile}", True),
+    How.HUNG: ("{what}", False),
+    How.SILENT: ("{what}", True),
+    How.GONE: ("{who} is gone; it last {doing}", True),
+    How.ABSENT: ("rank {rank} has not come", True),
+    How.LOST: ("{who} lost contact: {what}", True),
+}
 
 
 class AttemptEnd(NamedTuple):
@@ -38,6 +52,41 @@ class AttemptEnd(NamedTuple):
 
 # Starts the processes of a run and waits for them. Its argument says whether the run has its record.
 Start = Callable[[Callable[[], bool]], AttemptEnd]
+
+
+class Diagnosis(NamedTuple):
+    """Why a run ended that has published nothing."""
+
+    status: str
+    reason: str
+    lost: bool  # a process was lost: another attempt may succeed
+    hosts: frozenset[str] = frozenset()  # on which processes were lost
+    aborted: bool = False  # was it by SIGABRT? Libraries end a process so, too
+
+
+def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
+    """Why a run has ended, naming rank, host and cause; None if no rank has begun, or none has a cause.
+
+    The report that explains most decides, see `How`. When one process is killed, others may read half a
+    message and abort, so an abort explains less than other signals.
+    """
+    if all(end.how is How.ABSENT for end in ends):
+        return None
+    order = list(How)
+    causes = [end for end in ends if end.how in _CAUSES]
+    cause = min(causes, key=lambda end: (order.index(end.how), end.aborted), default=None)
+    if cause is None:
+        return None
+    sentence, lost = _CAUSES[cause.how]
+    meanwhile = f" while it {cause.doing}" if cause.doing else ""
+    reason = sentence.format(**cause._asdict(), who=cause.who, meanwhile=meanwhile)
+    status = "diverged" if cause.how is How.DIVERGED else "failed"
+    if not lost:
+        return Diagnosis(status, reason, lost)
+    # A rank that is silent does not say so itself, and leaves no report.
+    how = How.GONE if cause.how is How.SILENT else cause.how
+    alike = [end for end in ends if (end.how, end.aborted) == (how, cause.aborted)]
+    return Diagnosis(status, reason, lost, frozenset(end.node for end in alike), cause.aborted)
 
 
 def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Callable[[str], None]) -> int:

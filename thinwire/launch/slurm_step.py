@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeVar
 
 from thinwire.base.signals import STOPS
 from thinwire.config.cell import Cell
-from thinwire.launch import postmortem
+from thinwire.launch import run_processes
 from thinwire.launch.placement import WAIT_SECONDS, srun
-from thinwire.launch.postmortem import How
 from thinwire.launch.retry import AttemptEnd, Start
+from thinwire.launch.run_processes import How
 from thinwire.records import record
 from thinwire.train.result_files import partial_folder
 
@@ -93,9 +93,9 @@ class SlurmStep:
         if self._stopped:
             return AttemptEnd([], self._stopped)
         folder = partial_folder(self._results, cell) / record.EXIT_REPORTS
-        postmortem.make_files(folder, cell.workers)
+        run_processes.make_files(folder, cell.workers)
         code, ends = self._launch(cell)
-        reports = postmortem.reports(postmortem.in_files(folder, cell.workers))
+        reports = run_processes.reports(run_processes.in_files(folder, cell.workers))
         for end in ends:
             if reports[end.rank].how is How.GONE:
                 reports[end.rank] = reports[end.rank]._replace(how=How(end.how), what=end.what)

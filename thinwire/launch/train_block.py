@@ -31,9 +31,9 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch import slurm_step
-from thinwire.launch.forks import fork, import_for_runs, stops_forwarded
-from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
+from thinwire.launch.placement import gpus_claimed, gpus_of
 from thinwire.launch.retry import Start, until_it_ends
+from thinwire.launch.run_processes import fork, import_for_runs, stops_forwarded
 from thinwire.records import record, store
 from thinwire.records.invariants import require_invariants
 from thinwire.train import preparation_record

@@ -26,7 +26,7 @@ from thinwire.config.sources import prepares
 from thinwire.config.suite import stage_names
 from thinwire.config.trials import Stage, finalists_path, is_finals, only_finalists
 from thinwire.config.yaml_file import Module
-from thinwire.launch.gpu_claims import gpus_of
+from thinwire.launch.placement import gpus_of
 from thinwire.pipeline import inputs
 from thinwire.pipeline.snakefile import Chosen, unique
 from thinwire.plugins import ROOT

@@ -11,7 +11,7 @@ from thinwire.config import accelerators, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.expand import blocks
 from thinwire.config.sources import prepares
-from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.launch.placement import gpus_of, gpus_of_preparation
 from thinwire.pipeline.resources import nodes, ranks
 from thinwire.pipeline.snakefile import Call
 from thinwire.train.record_check import DAMAGED, CellState, cell_states, counts

@@ -18,7 +18,7 @@ from thinwire.config.cell import Cell, cell_of
 from thinwire.config.sources import prepares
 from thinwire.config.suite import load
 from thinwire.data.dataset import MANIFEST
-from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
+from thinwire.launch.placement import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.records import record
 from thinwire.records.invariants import require_invariants

@@ -1,22 +1,32 @@
-"""How the processes of a run ended, and why the run did: which rank, in which phase, and what happened to it.
+"""The processes of a run: how forks begin, and what each process says of itself.
+
+A fork is killed when its parent ends. What runs need, the parent imports before, so that they begin at once.
 
 Each process keeps a status in mapped memory: its phase, what it is doing, and at its end how it ended. The
 operating system keeps that memory however the process ends. Where a process could not say how it ended, its
-parent does. From all reports `diagnose` finds the one that explains the others. Nothing here needs torch.
+parent does. Nothing here needs torch, except `import_for_runs`.
 """
 
+import ctypes
 import json
 import mmap
+import os
 import shutil
 import signal
 import struct
-from collections.abc import Sequence
-from contextlib import suppress
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from thinwire.base.files import writing
+from thinwire.base.signals import default_stops, heeding_stops, interrupts_ending_at_once
+from thinwire.records.provenance import packages
+
+_PR_SET_PDEATHSIG = 1
 
 # The phase in which plug-ins run. Before it the ranks join each other and open their channels.
 RUNNING = "runs"
@@ -27,6 +37,65 @@ _BYTES = _ALARM_PLACE + 1
 # Characters of what a process says about its end: with up to six bytes each they fit into its status.
 _MOST_TEXT = 2500
 _ABORTS = "SIGABRT"
+
+
+def fork(work: Callable[[], int]) -> int:
+    """Do some work in a fork, which exits with the code that `work` gives; returns its process id."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        # In a process group of its own: a Ctrl-C in the terminal reaches the parent, which forwards it once.
+        os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        default_stops()
+        if os.getppid() == parent:
+            code = work()
+    except KeyboardInterrupt:
+        # Ends by the signal, which every parent recognises, and not with an exit code.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+@contextmanager
+def stops_forwarded(pids: Iterable[int]) -> Iterator[list[int]]:
+    """Forward each signal that asks for a stop to these processes; gives a list whose end is it, or 0."""
+    asked = [0]
+
+    def forward(number: int) -> None:
+        asked.append(number)
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    with heeding_stops(forward):
+        yield asked
+
+
+def import_for_runs() -> None:
+    """Import what all runs need, before the forks begin; plug-ins are not imported."""
+    # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    with interrupts_ending_at_once():
+        import pyarrow
+        import pyarrow.parquet
+        import torch
+
+    torch.set_num_threads(1)
+    # With their first optimizer and their first table, torch and pyarrow import more.
+    torch.optim.SGD([torch.zeros(1)])
+    pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
+    packages()
 
 
 class How(StrEnum):
@@ -46,20 +115,6 @@ class How(StrEnum):
     FOLLOWED = "followed"  # it ended because another one had
 
 
-# What is said of it, if that is the cause; and was a process lost, so that another attempt may succeed?
-_CAUSES = {
-    How.DIVERGED: ("{who}: {what}", False),
-    How.FAILED: ("{who}: {what}", False),
-    How.EXITED: ("{who} ended with exit code {what}, and thinwire did not end it{meanwhile}", False),
-    How.DIED: ("{who} was killed by {what}{meanwhile}", True),
-    How.HUNG: ("{what}", False),
-    How.SILENT: ("{what}", True),
-    How.GONE: ("{who} is gone; it last {doing}", True),
-    How.ABSENT: ("rank {rank} has not come", True),
-    How.LOST: ("{who} lost contact: {what}", True),
-}
-
-
 class ExitReport(NamedTuple):
     """How one process ended."""
 
@@ -73,6 +128,11 @@ class ExitReport(NamedTuple):
     @property
     def who(self) -> str:
         return "the process" if self.rank is None else f"rank {self.rank} on {self.node}"
+
+    @property
+    def aborted(self) -> bool:
+        """Did it end by SIGABRT?"""
+        return self.how is How.DIED and self.what.startswith(_ABORTS)
 
 
 class RankStatus:
@@ -187,42 +247,3 @@ def end_of(code: int, killed_before: int) -> tuple[How, str]:
     if name == _ABORTS:
         name += " (gloo aborts if calls differ in size; thinwire check --processes looks for such)"
     return How.DIED, name
-
-
-class Diagnosis(NamedTuple):
-    """Why a run ended that has published nothing."""
-
-    status: str
-    reason: str
-    lost: bool  # a process was lost: another attempt may succeed
-    hosts: frozenset[str] = frozenset()  # on which processes were lost
-    aborted: bool = False  # was it by SIGABRT? Libraries end a process so, too
-
-
-def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
-    """Why a run has ended, naming rank, host and cause; None if no rank has begun, or none has a cause.
-
-    The report that explains most decides, see `How`. When one process is killed, others may read half a
-    message and abort, so an abort explains less than other signals.
-    """
-    if all(end.how is How.ABSENT for end in ends):
-        return None
-    order = list(How)
-    causes = [end for end in ends if end.how in _CAUSES]
-    cause = min(causes, key=lambda end: (order.index(end.how), _aborted(end)), default=None)
-    if cause is None:
-        return None
-    sentence, lost = _CAUSES[cause.how]
-    meanwhile = f" while it {cause.doing}" if cause.doing else ""
-    reason = sentence.format(**cause._asdict(), who=cause.who, meanwhile=meanwhile)
-    status = "diverged" if cause.how is How.DIVERGED else "failed"
-    if not lost:
-        return Diagnosis(status, reason, lost)
-    # A rank that is silent does not say so itself, and leaves no report.
-    how = How.GONE if cause.how is How.SILENT else cause.how
-    alike = [end for end in ends if (end.how, _aborted(end)) == (how, _aborted(cause))]
-    return Diagnosis(status, reason, lost, frozenset(end.node for end in alike), _aborted(cause))
-
-
-def _aborted(end: ExitReport) -> bool:
-    return end.how is How.DIED and end.what.startswith(_ABORTS)

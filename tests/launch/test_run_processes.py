@@ -4,8 +4,9 @@ import signal
 
 import pytest
 
-from thinwire.launch import postmortem
-from thinwire.launch.postmortem import ExitReport, How, diagnose, end_of
+from thinwire.launch import run_processes
+from thinwire.launch.retry import diagnose
+from thinwire.launch.run_processes import ExitReport, How, end_of
 
 
 def end(rank, how, what="", doing="computes", phase="runs"):
@@ -87,21 +88,21 @@ def test_the_end_that_explains_the_others_is_the_cause(fault):
     ],
 )
 def test_what_a_parent_sees_of_an_end(monkeypatch, code, killed_now, end):
-    monkeypatch.setattr(postmortem, "killed_for_memory", lambda: killed_now)
+    monkeypatch.setattr(run_processes, "killed_for_memory", lambda: killed_now)
     assert end_of(code, killed_before=3) == end
 
 
 def test_what_the_kernel_says_of_memory_is_a_number():
-    assert postmortem.killed_for_memory() >= 0
+    assert run_processes.killed_for_memory() >= 0
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
 def test_a_status_outlives_its_process(tmp_path, where):
     if where == "memory":
-        statuses = postmortem.in_memory(["n0", "n1", "n2"])
+        statuses = run_processes.in_memory(["n0", "n1", "n2"])
     else:
-        postmortem.make_files(tmp_path / "ranks", 3)
-        statuses = postmortem.in_files(tmp_path / "ranks", 3)
+        run_processes.make_files(tmp_path / "ranks", 3)
+        statuses = run_processes.in_files(tmp_path / "ranks", 3)
     for rank, status in enumerate(statuses[:2]):
         status.phase(f"n{rank}", "opens its channels")
         status.phase(f"n{rank}", "runs")
@@ -109,8 +110,8 @@ def test_a_status_outlives_its_process(tmp_path, where):
     statuses[1].ends(How.TROUBLE, "first")
     statuses[1].ends(How.FAILED, "\0" * 100_000)
     assert [status.has_ended() for status in statuses] == [False, True, False]
-    again = statuses if where == "memory" else postmortem.in_files(tmp_path / "ranks", 3)
-    left = postmortem.reports(again)
+    again = statuses if where == "memory" else run_processes.in_files(tmp_path / "ranks", 3)
+    left = run_processes.reports(again)
     assert [one.how for one in left] == [How.GONE, How.FAILED, How.ABSENT]
     assert [one.phase for one in left] == ["runs", "runs", ""]
     assert left[1].what == "\0" * 2500
@@ -119,13 +120,15 @@ def test_a_status_outlives_its_process(tmp_path, where):
 
 
 def test_a_phase_is_what_a_rank_does_until_it_says_more():
-    (status,) = postmortem.in_memory(["n0"])
+    (status,) = run_processes.in_memory(["n0"])
     status.phase("n0", "opens its channels")
-    assert diagnose(postmortem.reports([status])).reason == "rank 0 on n0 is gone; it last opens its channels"
+    assert (
+        diagnose(run_processes.reports([status])).reason == "rank 0 on n0 is gone; it last opens its channels"
+    )
 
 
 def test_an_end_that_a_killed_process_has_written_in_part_is_none():
-    (status,) = postmortem.in_memory(["n0"])
+    (status,) = run_processes.in_memory(["n0"])
     status.ends(How.LOST, "x")
     whole = bytes(status._mapped[:])
     status._mapped[:] = whole.replace(b'"x"]', b'"x  ')
