@@ -35,7 +35,7 @@ from torch import Tensor
 
 from thinwire.api.channel import Channel
 from thinwire.base.placement import Cluster
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.transport.processes import Processes
 
 RANKS = 4

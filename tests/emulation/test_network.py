@@ -189,8 +189,7 @@ def test_a_network_leaves_no_descriptors_open(emulable):
 
 def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
     """Two workers on two nodes; here is the first one."""
-    from thinwire.traffic.ledger import Ledger
-    from thinwire.traffic.wire_bytes import Wire
+    from thinwire.traffic.wire_bytes import Ledger, Wire
 
     class Alone:
         ranks = (0,)

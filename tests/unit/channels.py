@@ -9,7 +9,7 @@ import torch
 from tests import processes
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.base.placement import Cluster
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.transport.call import Server
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Transport

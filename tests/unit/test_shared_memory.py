@@ -13,7 +13,7 @@ from tests import processes, small
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.base.errors import ResourceError
 from thinwire.base.placement import Cluster
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.transport import shared_memory
 from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.shared_memory import SharedMemory

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from tests.fake_gpu import CUDA, Stream
 from tests.unit.channels import Echo
 from thinwire.base.placement import Cluster
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.transport import links, nccl, wire_format
 from thinwire.transport.call import Call, Group, Together
 from thinwire.transport.mean import PartMean

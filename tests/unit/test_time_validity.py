@@ -26,8 +26,7 @@ from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
 from thinwire.records.provenance import no_time_because
 from thinwire.report.rows.collected_rows import Rows
-from thinwire.traffic.ledger import Ledger
-from thinwire.traffic.wire_bytes import Wire, payload_rate
+from thinwire.traffic.wire_bytes import Ledger, Wire, payload_rate
 from thinwire.train import run_setup
 from thinwire.train.record_check import SoundRecord
 

@@ -30,9 +30,8 @@ from torch import Tensor
 from thinwire.base.errors import MethodError
 from thinwire.trace.recorder import TRANSPORT, Activity, RecordedCall, Recorder
 from thinwire.traffic import payload as payloads
-from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
-from thinwire.traffic.wire_bytes import Wire
+from thinwire.traffic.wire_bytes import Ledger, Wire
 from thinwire.transport.call import Call, Group, Pending, Server, Together, serving
 from thinwire.transport.interface import Transport
 from thinwire.transport.mean import PartMean, Reduced
@@ -70,7 +69,7 @@ class Channel(Group):
 
         Args:
             tensors: tensors of any shapes; all workers pass the same shapes.
-            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.wire_bytes`.
             after: calls of this channel. The transport holds this one, and all later ones, back until these
                 have ended. The worker does not wait for that.
         """
@@ -97,7 +96,7 @@ class Channel(Group):
         Args:
             tensors: tensors of any shapes; all workers pass the same shapes.
             source: the rank, in this channel, of the worker whose tensors are sent.
-            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.wire_bytes`.
         """
         where = f"run.{self.name}.broadcast"
         tensors = payloads.plain(tensors, where)
@@ -146,7 +145,7 @@ class Channel(Group):
         Args:
             parts: as many flat tensors of one type as the channel has members. All workers pass the same
                 sizes.
-            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.wire_bytes`.
 
         Returns:
             What to wait for in the same step; the answer is a new tensor.

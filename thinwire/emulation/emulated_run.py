@@ -22,8 +22,7 @@ from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import Link
 from thinwire.emulation.network import INTERFACE
-from thinwire.traffic.ledger import Ledger
-from thinwire.traffic.wire_bytes import payload_rate
+from thinwire.traffic.wire_bytes import Ledger, payload_rate
 from thinwire.transport.interface import Transport
 from thinwire.transport.rendezvous import open_group, translated_errors
 

@@ -16,7 +16,7 @@ from thinwire.config.cell import Cell
 from thinwire.optim.recipe import learning_rate
 from thinwire.records.record import CURVE, RUN, Record
 from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns
-from thinwire.traffic.ledger import KINDS
+from thinwire.traffic.wire_bytes import KINDS
 
 _SECONDS = ("train_seconds", "eval_seconds", "harness_seconds")
 _MEANS = tuple(name for name in BYTES if "_max_" not in name)

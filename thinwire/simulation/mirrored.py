@@ -26,7 +26,7 @@ from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.operations import Role, Step, roles, steps_of
 from thinwire.simulation.stand_ins import repeated, task_of_shapes
 from thinwire.trace.recorder import RecordedCall, Recorder
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.train.cell_task import deterministic
 from thinwire.train.evaluation import Diverged
 from thinwire.train.preparation_record import preparation_of

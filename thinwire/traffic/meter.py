@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import _resolve_process_group
+from torch._ops import OpOverload
 from torch.distributed.distributed_c10d import GroupName
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,6 +24,7 @@ from thinwire.traffic import wire_bytes
 from thinwire.traffic.payload import nbytes
 from thinwire.traffic.wire_bytes import Wire
 
+Nested = Tensor | Sequence["Nested"]
 # Names of the argument that has what a worker hands over.
 _OWN = ("tensors", "input_tensors", "input_tensor", "input_list", "inputs", "input")
 
@@ -101,7 +103,7 @@ class _Call(NamedTuple):
         return Wire(*(sum(column) for column in zip(Wire(0, 0, 0), *messages)))
 
 
-def _flat(tensors: Any) -> Iterator[Tensor]:
+def _flat(tensors: Nested) -> Iterator[Tensor]:
     """The tensors of nested lists."""
     if isinstance(tensors, Tensor):
         yield tensors
@@ -110,7 +112,7 @@ def _flat(tensors: Any) -> Iterator[Tensor]:
             yield from _flat(each)
 
 
-def _group(given: Any) -> dist.ProcessGroup:
+def _group(given: str | dist.ProcessGroup | torch.ScriptObject) -> dist.ProcessGroup:
     """The group of an operation, which has its name, itself, or itself in a box."""
     if isinstance(given, str):
         return _resolve_process_group(GroupName(given))
@@ -189,7 +191,13 @@ class meter(TorchDispatchMode):  # noqa: N801  # it is used as a function: `with
         rows = [[*key, *sums] for key, sums in self._found.items()]
         return pd.DataFrame(rows, columns=["collective", "group", "calls", *Wire._fields])
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: Sequence[object] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """Count a call if it is one of torch.distributed, and make it."""
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # torch then asks again for each operation that it makes of this one
@@ -197,16 +205,16 @@ class meter(TorchDispatchMode):  # noqa: N801  # it is used as a function: `with
             self._count(func._schema, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
-    def _count(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def _count(self, schema: torch.FunctionSchema, args: Sequence[object], kwargs: dict[str, object]) -> None:
         if schema.name in _LOCAL:
             return
-        given = dict(zip((argument.name for argument in schema.arguments), args)) | kwargs
+        given: dict[str, Any] = dict(zip((argument.name for argument in schema.arguments), args)) | kwargs
         collective = _COLLECTIVES.get(schema.name)
         sparse = any(tensor.layout is not torch.strided for tensor in _flat(given.get("tensors", [])))
         if collective is None or sparse:
             what = f"{schema.name} of sparse tensors" if sparse else schema.name
             raise UserError(f"thinwire.meter cannot count {what}: it counts {', '.join(_OPERATIONS)}")
-        group = _group(given.get("process_group", given.get("group_name")))
+        group = _group(given["process_group" if "process_group" in given else "group_name"])
         ranks = tuple(dist.get_process_group_ranks(group))
         each = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
         nodes = tuple(rank // each if self._nodes is None else self._nodes[rank] for rank in ranks)

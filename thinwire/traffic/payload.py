@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from thinwire.base.errors import MethodError
-from thinwire.traffic.ledger import KINDS
-from thinwire.traffic.wire_bytes import ragged_size_bytes
+from thinwire.traffic.wire_bytes import KINDS, ragged_size_bytes
 
-# Tensors of one dimension by kind (see thinwire.traffic.ledger.KINDS). Any of them may be empty.
+# Tensors of one dimension by kind (see thinwire.traffic.wire_bytes.KINDS). Any of them may be empty.
 Payload = dict[str, Tensor]
 
 # The types that can be sent.

@@ -1,4 +1,10 @@
-"""The bytes that the algorithm of each collective sends and receives on one worker's link, exact to the byte.
+"""The bytes that each collective sends and receives on one worker's link, and the ledger with their sums.
+
+A ledger counts three quantities separately, in bytes:
+
+- *Payload* is what the worker encodes (push) and decodes (pull), counted once, by kind.
+- *Wire* is what the algorithm of the collective sends and receives on the worker's link for that.
+- *Between nodes* is the part of the sent wire bytes that went to another node.
 
 The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md). Rings are
 for all-reduce and all-gather, chains for broadcast and reduce, and direct links to a parameter server. What
@@ -8,8 +14,11 @@ possible.
 """
 
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+KINDS = ("values", "indices", "scales", "sizes", "weights", "buffers", "control")
 
 
 class Wire(NamedTuple):
@@ -135,3 +144,58 @@ def payload_rate(rate_bytes_per_second: float) -> float:
     the rate of an emulated link leaves them out.
     """
     return rate_bytes_per_second * PAYLOAD / (PAYLOAD + HEADERS)
+
+
+@dataclass(slots=True)
+class Bytes:
+    """Totals of one (channel, verb, kind): all in bytes, except `messages`, which is a count."""
+
+    messages: int = 0
+    payload_push: int = 0
+    payload_pull: int = 0
+    wire_sent: int = 0
+    wire_received: int = 0
+    between_nodes: int = 0
+
+
+class Ledger:
+    """Everything that one worker has sent and received so far, by (channel, verb, kind)."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str, str], Bytes] = {}
+
+    def add(self, channel: str, verb: str, kind: str, push: int, pull: int, wire: Wire) -> None:
+        """Enter the tensor of one kind in one message, in bytes.
+
+        Args:
+            channel: its name.
+            verb: of the call; a `push_pull` is entered as `push` and `pull`.
+            kind: one of `KINDS`.
+            push: what the worker encoded.
+            pull: what the worker decoded.
+            wire: what passed the worker's link.
+        """
+        row = self.rows.get((channel, verb, kind))
+        if row is None:
+            row = self.rows[(channel, verb, kind)] = Bytes()
+        row.messages += 1
+        row.payload_push += push
+        row.payload_pull += pull
+        row.wire_sent += wire.sent
+        row.wire_received += wire.received
+        row.between_nodes += wire.between_nodes
+
+    def total(self) -> Bytes:
+        """Return the sum over channels, verbs and kinds."""
+        return Bytes(*map(sum, zip(*map(astuple, self.rows.values()))))
+
+    def state(self) -> dict[str, list[int]]:
+        """Return all rows for a checkpoint."""
+        return {"/".join(key): list(astuple(row)) for key, row in self.rows.items()}
+
+    def load(self, state: dict[str, list[int]]) -> None:
+        """Restore what `state` returned."""
+        self.rows = {}
+        for key, row in state.items():
+            channel, verb, kind = key.split("/")
+            self.rows[(channel, verb, kind)] = Bytes(*row)

@@ -15,7 +15,7 @@ from thinwire.base.learning import CLASSIFICATION, bits
 from thinwire.base.placement import on_gpu
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
-from thinwire.traffic.ledger import Bytes, Ledger
+from thinwire.traffic.wire_bytes import Bytes, Ledger
 from thinwire.transport.interface import Transport
 
 

@@ -17,7 +17,7 @@ from thinwire.base.placement import Cluster, on_gpu
 from thinwire.optim.recipe import Recipe
 from thinwire.optim.schedule import Plateau
 from thinwire.records.checkpoint import require_separate, restore, to_device
-from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Ledger
 from thinwire.train.evaluation import batch_norm_buffers
 from thinwire.train.passes import Passes, ReadyHooks, place_gradients
 from thinwire.transport.interface import Transport

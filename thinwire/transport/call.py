@@ -25,9 +25,8 @@ from thinwire.trace.recorder import (
     recording,
 )
 from thinwire.traffic import payload as payloads
-from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
-from thinwire.traffic.wire_bytes import Wire
+from thinwire.traffic.wire_bytes import Ledger, Wire
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from thinwire.traffic.ledger import KINDS
 from thinwire.traffic.payload import DTYPES, Payload
+from thinwire.traffic.wire_bytes import KINDS
 
 # How many numbers a header has. The first three are the bytes of the body, whether it is ragged, and the
 # number of tensors. Then each tensor has its kind, type and length.
