@@ -18,7 +18,7 @@ from torch import nn
 from torchvision import models
 from torchvision.models.resnet import Bottleneck, ResNet
 
-from thinwire.config.accelerators import Accelerator, load_accelerator
+from thinwire.config.hardware import Accelerator, load_accelerator
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.device_clock import blank, pass_seconds
 from thinwire.train.passes import Passes

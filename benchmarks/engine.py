@@ -31,9 +31,10 @@ from thinwire.api.run import Task, initial_model
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.data import arrays, lay_out
+from thinwire.data import arrays
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
+from thinwire.data.dataset import lay_out
 from thinwire.optim.optimizers import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.train.cell_task import deterministic
@@ -154,7 +155,7 @@ def status_bytes(field: str) -> int:
 
 def load(name: str, folder: Path, place: Path | None) -> Data:
     dataset = plugins.get("dataset", name).load()()
-    lay_out.lay_out(name, dataset, folder / name, place, folder / "download")
+    lay_out(name, dataset, folder / name, place, folder / "download")
     return arrays.load(folder / name, dataset)
 
 

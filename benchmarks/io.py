@@ -23,10 +23,10 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
-from thinwire.data import arrays, lay_out, readers
+from thinwire.data import arrays, readers
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
-from thinwire.data.dataset import Augment
+from thinwire.data.dataset import Augment, lay_out
 from thinwire.data.image_folder import ImageFolder
 from thinwire.data.readers import Load, RecordFile
 
@@ -127,7 +127,7 @@ def of_a_tree(folder, count):
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
     dataset = Tree()
-    took = seconds(lambda: lay_out.lay_out("tree", dataset, laid, tree, folder / "download"))
+    took = seconds(lambda: lay_out("tree", dataset, laid, tree, folder / "download"))
     print(
         f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, "
         f"{(count + 10) / took:.0f} images/s"

@@ -18,8 +18,8 @@ from thinwire import plugins
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
+from thinwire.config.hardware import ClusterDescription
 from thinwire.config.yaml_file import Module
 from thinwire.simulation.calibration import Calibration, Sample, contention, costs_of_calls
 from thinwire.simulation.compute import WARM_UP_STEPS

@@ -21,8 +21,9 @@ from thinwire.api.method import Method
 from thinwire.api.run import Task
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.data import arrays, lay_out
+from thinwire.data import arrays
 from thinwire.data.arrays import Data
+from thinwire.data.dataset import lay_out
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.mirrored import MirroredTrainer
 from thinwire.simulation.stand_ins import repeated
@@ -40,7 +41,7 @@ def digits() -> Data:
     dataset = plugins.get("dataset", "digits").load()()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        lay_out.lay_out("digits", dataset, folder / "digits", None, folder / "download")
+        lay_out("digits", dataset, folder / "digits", None, folder / "download")
         return arrays.load(folder / "digits", dataset)
 
 

@@ -47,7 +47,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from thinwire.config.expand import cells
-from thinwire.config.sources import sources_of_many
+from thinwire.config.cell import sources_of_many
 from thinwire.records import record
 from thinwire.train.result_files import record_folder
 

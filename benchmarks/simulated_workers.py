@@ -22,8 +22,8 @@ from multiprocessing import get_context
 import record
 import torch
 
-from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load
 from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 

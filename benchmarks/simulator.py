@@ -53,10 +53,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from thinwire.base.placement import Cluster
 from thinwire.cli.trace import trace_cell
-from thinwire.config import clusters
+from thinwire.config import hardware
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
+from thinwire.config.hardware import ClusterDescription
 from thinwire.plugins import ROOT
 from thinwire.report.figures import style
 from thinwire.simulation import event_loop, recurrence
@@ -225,7 +225,7 @@ def emulated(cell: Cell, rate: float, results: Path) -> Trace:
 
 def cluster(rate: float) -> ClusterDescription:
     """An emulated cluster with links of so many Mbit/s."""
-    described = clusters.load_cluster("emulated_100m")
+    described = hardware.load_cluster("emulated_100m")
     link = described.link.model_copy(update={"rate_mbit_per_second": float(rate)})
     return described.with_link(link)
 
@@ -284,7 +284,7 @@ def report_pairs(points: pd.DataFrame) -> bool:
 
 def report_speed() -> list[bool]:
     """The speed of both ways to simulate."""
-    described = clusters.load_cluster("infiniband_100g_4gpus")
+    described = hardware.load_cluster("infiniband_100g_4gpus")
     small, large = Cluster(64, 16), Cluster(4096, 1024)
     program = buckets(200, 20)
     began = time.process_time()

@@ -9,7 +9,7 @@ from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand
 from thinwire.config.cell import Cell
-from thinwire.config.sources import sources as sources
+from thinwire.config.cell import sources as sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.optim.recipe import learning_rate
 from thinwire.records import record

@@ -18,9 +18,8 @@ from torch.utils._pytree import tree_leaves
 from benchmarks import all_reduce, mutations
 from tests import processes, small
 from thinwire.codecs import select
-from thinwire.config.accelerators import load_accelerator
-from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_accelerator, load_cluster
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
 from thinwire.simulation.without_data import CellWithoutData

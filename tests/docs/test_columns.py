@@ -16,7 +16,7 @@ from tests.unit.test_regimes import ONE
 from tests.unit.test_regimes import TIMES as TIMES_WITHOUT_DATA
 from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.config.sources import sources
+from thinwire.config.cell import sources
 from thinwire.plugins import ROOT
 from thinwire.records.result import Cost, Traffic
 from thinwire.report import track

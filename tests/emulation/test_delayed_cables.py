@@ -14,8 +14,8 @@ from tests import waiting
 from tests.emulation.test_network import asked
 from tests.processes import CONTEXT, apart
 from thinwire.base.errors import UserError
-from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_cluster
 from thinwire.emulation import delayed_cables
 from thinwire.emulation.delayed_cables import Cable
 from thinwire.emulation.network import Network, require_emulable

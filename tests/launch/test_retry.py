@@ -7,8 +7,8 @@ import pytest
 
 from tests import sound
 from thinwire.base.errors import ResourceError, UserError
+from thinwire.config.cell import sources
 from thinwire.config.expand import cells
-from thinwire.config.sources import sources
 from thinwire.launch import retry, train_block
 from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.launch.run_processes import ExitReport, How

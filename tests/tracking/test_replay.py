@@ -9,7 +9,7 @@ from tests.commands import succeeded
 from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
-from thinwire.config import grid_subset
+from thinwire.config.configuration import Subset
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import client, fields, replay
 from thinwire.records import record
@@ -141,7 +141,7 @@ def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tm
 
 def test_a_subset_keeps_the_other_runs_that_are_sound(results):
     """They stay in the tables, too."""
-    subset = grid_subset.of({"methods": "ssgd"})
+    subset = Subset.of({"methods": "ssgd"})
     made = replay.replay("demo", results, subset)
     ssgd = sum(cell.method.label == "ssgd" for cell in CELLS.values())
     assert (made.runs, made.cells) == (4, ssgd + 2)
@@ -149,7 +149,7 @@ def test_a_subset_keeps_the_other_runs_that_are_sound(results):
     curve.write_bytes(curve.read_bytes()[:-8])
     assert replay.replay("demo", results, subset).runs == 3
     with pytest.raises(UserError, match="top_k/w4/seed1"):
-        replay.replay("demo", results, grid_subset.of({"methods": "top_k"}))
+        replay.replay("demo", results, Subset.of({"methods": "top_k"}))
 
 
 def test_without_a_run_there_is_nothing_to_replay(tmp_path):

@@ -15,9 +15,9 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
-from thinwire.data import arrays, lay_out
+from thinwire.data import arrays
 from thinwire.data.batches import held_out
-from thinwire.data.dataset import Raw, array_files
+from thinwire.data.dataset import Raw, array_files, lay_out
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess
@@ -29,7 +29,7 @@ CELL = replace(cells("demo")[0], workers=4, nodes=2, transport="processes")
 def digits(tmp_path):
     """The folder of the digits, and their data set."""
     dataset = plugins.get("dataset", "digits").load()()
-    lay_out.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
     return tmp_path / "digits", dataset
 
 
@@ -95,7 +95,7 @@ class Tiny(thinwire.Dataset):
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data" / "tiny"
-    lay_out.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
     return folder
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thinwire.config.configuration import WHOLE
 from thinwire.config.expand import cells
-from thinwire.config.grid_subset import WHOLE
 from thinwire.config.suite import load
 from thinwire.simulation import suite_times
 from thinwire.simulation.calibration import (

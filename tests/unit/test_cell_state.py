@@ -12,12 +12,12 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
 from thinwire.cli.run import settled
-from thinwire.config.sources import engine_files
+from thinwire.config.cell import engine_files
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import finished
 from thinwire.launch.train_block import key_alone
 from thinwire.pipeline.overview import jobs, overview
-from thinwire.records import record, store
+from thinwire.records import record
 from thinwire.records.result import Cost, Traffic
 from thinwire.train import preparation_record
 from thinwire.train.preparation_record import PREPARED
@@ -119,11 +119,11 @@ def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
     backwards = {"started": "2026-11-24T12:00:00+00:00", "ended": "2026-11-24T11:00:00+00:00"}
     folder = publish_current(results, CELL, backwards)
     key = key_alone(CELL, results)
-    store.keep(results, key, folder)
+    record.keep(results, key, folder)
     assert "(invariant: times)" in cell_state(CELL, results).reason
     assert settled(CELL, results, again=False) is None
     assert "the record is made again" in capsys.readouterr().out
-    assert not store.fetch(results, key, folder)
+    assert not record.fetch(results, key, folder)
     folder.rename(partial_folder(results, CELL))
     assert not finished(CELL, results)
 

@@ -15,7 +15,7 @@ from thinwire.audit import compare
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
-from thinwire.config.grid_subset import of_words
+from thinwire.config.configuration import Subset
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.publish.wandb import replay
@@ -239,7 +239,7 @@ def test_the_suites_of_earlier_calls_and_other_runs_of_a_suite_are_kept_in_its_o
     assert collect.collect(["demo"], results) == []
     whole = collect.read_summary(results, "demo").reset_index(drop=True)
     for words in ("methods=ssgd", "methods=ssgd_bf16"):
-        assert collect.collect(["demo"], results, of_words([words])) == []
+        assert collect.collect(["demo"], results, Subset.of_words([words])) == []
         pd.testing.assert_frame_equal(collect.read_summary(results, "demo").reset_index(drop=True), whole)
     assert collect.collect(["claims/mp2_digits"], results) == []
     pd.testing.assert_frame_equal(collect.read_summary(results, "demo").reset_index(drop=True), whole)

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import cases, message, require
-from thinwire.config import clusters
+from thinwire.config import hardware
 from thinwire.simulation.compute import pace, typical
 from thinwire.simulation.operations import Compute, Post, Wait
 
@@ -17,20 +17,20 @@ SOUND = {
     "memory_bus_gigabytes_per_second": 5,
     "call_latency_seconds": 0,
 }
-NAMES = sorted(path.stem for path in clusters.CLUSTERS.glob("*.yaml"))
+NAMES = sorted(path.stem for path in hardware.CLUSTERS.glob("*.yaml"))
 
 
 def read(tmp_path, content):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(content))
-    return clusters.read(path)
+    return hardware.read(path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_cluster_is_valid_and_says_where_its_numbers_come_from(name):
-    cluster = clusters.load_cluster(name)
+    cluster = hardware.load_cluster(name)
     assert cluster.name == name
-    text = (clusters.CLUSTERS / f"{name}.yaml").read_text()
+    text = (hardware.CLUSTERS / f"{name}.yaml").read_text()
     assert text.startswith("# ")
     assert len(text.partition("\ntitle")[0].splitlines()) >= 3
 

@@ -10,8 +10,8 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.cli.arguments import parser
 from thinwire.cli.inspect import cells_main
-from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cell, cells
+from thinwire.config.hardware import load_accelerator
 from thinwire.config.trials import finalists_path
 from thinwire.pipeline import overview
 from thinwire.pipeline.snakefile import Call

@@ -6,7 +6,7 @@ from torch import nn
 
 from thinwire.base.errors import UserError
 from thinwire.codecs import select
-from thinwire.config.accelerators import Accelerator, load_accelerator
+from thinwire.config.hardware import Accelerator, load_accelerator
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.device_clock import PASSES, DeviceClock, blank, pass_seconds
 from thinwire.trace.recorder import OPTIMIZER, Activity, Recorder, recording
@@ -148,7 +148,7 @@ def test_layers_that_move_more_than_they_compute_take_half_as_long_in_bf16():
 
 
 def test_an_accelerator_with_a_wrong_key_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("thinwire.config.accelerators.ACCELERATORS", tmp_path)
+    monkeypatch.setattr("thinwire.config.hardware.ACCELERATORS", tmp_path)
     (tmp_path / "own.yaml").write_text("title: own\nprecision: bf16\noperation_seconds: 0\n")
     with pytest.raises(UserError, match="operation_seconds"):
         load_accelerator("own")

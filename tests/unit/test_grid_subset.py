@@ -5,16 +5,15 @@ import pytest
 
 from tests import project
 from tests.bad_input.suites import message
-from thinwire.config import grid_subset
+from thinwire.config.configuration import KEYS, WHOLE, Subset
 from thinwire.config.expand import cells
-from thinwire.config.grid_subset import WHOLE, of, of_words
 from thinwire.report.tables.about import subset_note
 
 DEMO, PAPER, MP2 = cells("demo"), cells("paper/time"), cells("claims/mp2_digits")
 
 
 def kept(every, *words):
-    return of_words(words).keep(every)
+    return Subset.of_words(words).keep(every)
 
 
 def test_its_cells_are_those_of_the_grid_in_their_order():
@@ -53,11 +52,11 @@ def test_a_wrong_subset_is_one_sentence(words, sentence):
 
 @pytest.mark.parametrize("word", ["ssgd", "suites=demo", "method=ssgd", ""])
 def test_an_unknown_key_is_refused(word):
-    assert message(of_words, [word]).endswith(f"the keys are {', '.join(grid_subset.KEYS)}")
+    assert message(Subset.of_words, [word]).endswith(f"the keys are {', '.join(KEYS)}")
 
 
 def test_of_several_suites_one_need_not_have_all_names_but_must_have_a_cell():
-    subset = of_words(["methods=ssgd,mp2", "repetitions=3"])
+    subset = Subset.of_words(["methods=ssgd,mp2", "repetitions=3"])
     chosen = subset.keep(DEMO + MP2)
     assert {(cell.suite, cell.method.label) for cell in chosen} == {
         ("demo", "ssgd"),
@@ -66,7 +65,7 @@ def test_of_several_suites_one_need_not_have_all_names_but_must_have_a_cell():
     }
     assert "methods=mp2 chooses no cell of demo" in message(kept, DEMO + MP2, "methods=mp2")
     # What a command about the suite alone is told, which would refuse the name.
-    assert subset.within(DEMO) == of_words(["methods=ssgd", "repetitions=3"])
+    assert subset.within(DEMO) == Subset.of_words(["methods=ssgd", "repetitions=3"])
     assert subset.within(DEMO).keep(DEMO) == [cell for cell in chosen if cell.suite == "demo"]
 
 
@@ -75,17 +74,19 @@ def test_a_measured_block_keeps_all_its_methods_where_it_is_timed():
     assert {cell.repetition for cell in kept(PAPER, "repetitions=1")} == {0}
     every = ",".join(dict.fromkeys(cell.method.label for cell in PAPER))
     assert kept(PAPER, f"methods={every}") == PAPER
-    chosen = of_words(["methods=ssgd"]).keep(PAPER, timed=False)
+    chosen = Subset.of_words(["methods=ssgd"]).keep(PAPER, timed=False)
     assert {cell.method.label for cell in chosen} == {"ssgd"}
 
 
 def test_the_option_of_a_command_is_the_subset():
     assert WHOLE.option() == []
-    subset = of_words(["methods=ssgd,dgc", "repetitions=1"])
+    subset = Subset.of_words(["methods=ssgd,dgc", "repetitions=1"])
     assert subset.option() == ["--only", "methods=ssgd,dgc", "repetitions=1"]
-    assert of_words(subset.option()[1:]) == subset
+    assert Subset.of_words(subset.option()[1:]) == subset
     # Snakemake reads numbers.
-    assert of({"suites": "demo", "repetitions": 1, "workers": 4}) == of_words(["repetitions=1", "workers=4"])
+    assert Subset.of({"suites": "demo", "repetitions": 1, "workers": 4}) == Subset.of_words(
+        ["repetitions=1", "workers=4"]
+    )
 
 
 OWN = project.demo()
@@ -94,7 +95,7 @@ OWN = project.demo()
 def note(*words):
     rows = [
         (c.dataset, c.model.label, c.method.label, c.workers, c.nodes, c.repetition)
-        for c in of_words(words).keep(OWN)
+        for c in Subset.of_words(words).keep(OWN)
     ]
     columns = ["dataset", "model", "method", "workers", "nodes", "repetition"]
     return subset_note(pd.DataFrame(rows, columns=columns), OWN, "ssgd")

@@ -12,7 +12,8 @@ from PIL import Image
 
 from tests import archives
 from thinwire.base.errors import CannotWrite, UserError
-from thinwire.data import arrays, image_folder, image_tree, lay_out
+from thinwire.data import arrays, image_folder, image_tree
+from thinwire.data.dataset import lay_out
 from thinwire.data.image_folder import ImageFolder
 
 FILES = archives.image_tree(train=5, val=2)
@@ -47,7 +48,7 @@ def put(folder, form, files=FILES, prefix=""):
 
 def laid(tmp_path, place, made=None):
     made = made or dataset()
-    lay_out.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
+    lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
     return arrays.load(tmp_path / "laid", made)
 
 

@@ -16,8 +16,9 @@ import pytest
 from tests import archives
 from tests.bad_input.suites import message
 from thinwire import plugins
-from thinwire.data import arrays, cifar, lay_out
+from thinwire.data import arrays, cifar
 from thinwire.data.cifar import fetch_file, is_official
+from thinwire.data.dataset import lay_out
 
 RNG = np.random.default_rng(0)
 CONTENT = bytes(range(256)) * 400
@@ -150,7 +151,7 @@ def archive(tmp_path, monkeypatch):
 def test_an_archive_in_the_official_format_is_laid_out(name, form, archive, tmp_path):
     content, (train, test) = members(name, form)
     dataset, path = archive(name, form, content)
-    lay_out.lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
+    lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
     data = arrays.load(tmp_path / "laid", dataset)
     for images, labels, (expected_images, expected_labels) in (
         (data.train_inputs, data.train_labels, train),
@@ -212,7 +213,7 @@ def test_labels_outside_the_classes_are_refused(archive, tmp_path):
     content["c/test_batch.bin"] = archives.binary(made(2, 10)[0], [3, 10])
     dataset, path = archive("cifar10", "binary", content)
     where = (tmp_path / "laid", path.parent, tmp_path / "download")
-    assert "test labels reach from 3 to 10" in message(lay_out.lay_out, "cifar", dataset, *where)
+    assert "test labels reach from 3 to 10" in message(lay_out, "cifar", dataset, *where)
     assert not (tmp_path / "laid").exists()
 
 

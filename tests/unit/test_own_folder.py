@@ -10,7 +10,7 @@ from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.cli.new import new_main
-from thinwire.config import clusters, expand, suite, tuned
+from thinwire.config import expand, hardware, suite, tuned
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def test_what_is_installed_inside_ones_own_folder_is_the_projects(tmp_path, monk
 
 def test_clusters_and_suites_are_found_and_a_suite_is_tuned_where_it_is(own):
     cluster = own("config/clusters/mine.yaml")
-    cluster.write_text((clusters.CLUSTERS / "wan_100m.yaml").read_text().replace("wan_100m", "mine"))
+    cluster.write_text((hardware.CLUSTERS / "wan_100m.yaml").read_text().replace("wan_100m", "mine"))
     path = own("config/more/mine.yaml")
-    assert clusters.load_cluster("mine").name == "mine"
+    assert hardware.load_cluster("mine").name == "mine"
     assert {"more/mine", "demo"} <= set(suite.suite_names())
     assert tuned.path_of("more/mine") == path.parents[1] / "tuned/more/mine.yaml"
     assert tuned.path_of("demo").is_relative_to(folders.ROOT)

@@ -16,7 +16,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.launch import train_block
 from thinwire.launch.train_block import record_keys
-from thinwire.records import provenance, record, store
+from thinwire.records import provenance, record
 from thinwire.records.result import result_of
 from thinwire.train.result_files import lock_file
 
@@ -183,23 +183,23 @@ def test_a_copy_is_found_under_its_key_only(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
     (made / "run.json").write_text("{}")
-    store.keep(tmp_path, "0123", made)
+    record.keep(tmp_path, "0123", made)
     (made / "run.json").write_text("changed")
-    assert not store.fetch(tmp_path, "0124", tmp_path / "other")
-    assert store.fetch(tmp_path, "0123", made)
+    assert not record.fetch(tmp_path, "0124", tmp_path / "other")
+    assert record.fetch(tmp_path, "0123", made)
     assert (made / "run.json").read_text() == "{}"
-    store.forget(tmp_path, "0123")
-    assert not store.fetch(tmp_path, "0123", made)
+    record.forget(tmp_path, "0123")
+    assert not record.fetch(tmp_path, "0123", made)
 
 
 def test_nothing_is_put_where_another_process_works(results):
     (cell, *_), (key, *_) = DEMO, record_keys(DEMO, results)
-    store.keep(results, key, results / "data/digits")
+    record.keep(results, key, results / "data/digits")
     with locked(lock_file(results, cell), "it"):
         assert not train_block._found(cell, key, results)
-        assert store.fetch(results, key, results / "other"), "it is left where it is"
+        assert record.fetch(results, key, results / "other"), "it is left where it is"
     assert not train_block._found(cell, key, results)
-    assert not store.fetch(results, key, results / "other"), "it is no record"
+    assert not record.fetch(results, key, results / "other"), "it is no record"
 
 
 def test_the_key_of_a_run_changes_with_its_options_data_and_code(results, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.config.clusters import ClusterDescription
+from thinwire.config.hardware import ClusterDescription
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.operations import Compute, Post, Wait

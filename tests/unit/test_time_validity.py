@@ -18,8 +18,8 @@ from tests import project, sound
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import cell_of
-from thinwire.config.clusters import load_cluster as load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_cluster as load_cluster
 from thinwire.optim.recipe import learning_rate
 from thinwire.optim.schedule import Schedule
 from thinwire.records import invariants_of_tables, provenance

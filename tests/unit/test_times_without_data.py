@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from thinwire.base.names import REFERENCE
-from thinwire.config.clusters import Link
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.expand import cells
+from thinwire.config.hardware import Link
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import without_data_problems
 from thinwire.config.suite_schema import Round, WithoutData

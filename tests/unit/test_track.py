@@ -11,7 +11,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.placement import Cluster
 from thinwire.config import expand
-from thinwire.config.accelerators import load_accelerator
+from thinwire.config.hardware import load_accelerator
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Track
 from thinwire.report import track

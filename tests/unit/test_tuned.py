@@ -14,9 +14,9 @@ from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
 from thinwire.cli import simulate as tuned_command
-from thinwire.config import expand, suite, trials, tuned, tuned_values, tuning_space
+from thinwire.config import expand, suite, trials, tuned, tuning_space
 from thinwire.config.entries import baselines
-from thinwire.config.tuned_values import Drawn, drawn_at
+from thinwire.config.tuning_space import Drawn, drawn_at
 from thinwire.config.yaml_file import Size
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
@@ -312,5 +312,5 @@ def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, mo
     record_of_trials.unlink()
     assert "tuned/base.csv was changed after it was written, or is missing" in message(suite.load, "base")
     choices()
-    monkeypatch.setattr(tuned_values, "RULES_VERSION", 99)
+    monkeypatch.setattr(tuned, "RULES_VERSION", 99)
     assert "and this is version 99: start `snakemake --config tune=base` again" in message(suite.load, "base")

@@ -11,7 +11,7 @@ from thinwire.audit import archive
 from thinwire.audit.verify import verify
 from thinwire.base import digests
 from thinwire.cli import results as command
-from thinwire.config.sources import sources
+from thinwire.config.cell import sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.publish.page import page
 from thinwire.records import record

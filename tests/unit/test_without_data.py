@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from thinwire.base.placement import Cluster
-from thinwire.config import clusters
-from thinwire.config.accelerators import load_accelerator
+from thinwire.config import hardware
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_accelerator
 from thinwire.config.yaml_file import Module
 from thinwire.report import simulated_tables as shown
 from thinwire.simulation import ladder_ratio, stand_ins, without_data
@@ -22,7 +22,7 @@ from thinwire.simulation.operations import Post
 from thinwire.simulation.plan import highest_rate
 from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
-CLUSTER, DEVICE = clusters.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
+CLUSTER, DEVICE = hardware.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
 SMALL = Module("cnn", "cnn", {"width": 8})
 
 
@@ -131,7 +131,7 @@ def test_the_rate_is_found_within_a_percent_and_the_ends_of_the_range_are_answer
     assert highest_rate(lambda rate: 0.4, 0.5, 0.01, 100) is None
 
 
-DESCRIBED = clusters.load_cluster(RATIO_CLUSTER)
+DESCRIBED = hardware.load_cluster(RATIO_CLUSTER)
 COMPUTE = 0.25
 
 

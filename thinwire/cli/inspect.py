@@ -8,11 +8,10 @@ from rich.table import Table
 
 from thinwire import plugins
 from thinwire.about_method import about_method
-from thinwire.config import grid_subset
-from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import json_schema
+from thinwire.config.configuration import Subset, json_schema
 from thinwire.config.expand import cells
+from thinwire.config.hardware import accelerator_of, unlike_recipe
 from thinwire.config.suite import stages
 from thinwire.config.trials import PREFIX, Stage, finalists_path, is_finals, only_finalists
 from thinwire.train.record_check import cell_states, counts
@@ -75,7 +74,7 @@ def _table(title: str, *headings: str) -> Table:
 
 def cells_main(arguments: Namespace) -> int:
     """Print the cells of a suite, one on each line, with what there is of each."""
-    chosen = grid_subset.of_words(arguments.only).keep(cells(arguments.suite))
+    chosen = Subset.of_words(arguments.only).keep(cells(arguments.suite))
     stage, finals = Stage.named(arguments.suite), is_finals(arguments.suite)
     if arguments.cost is not None and finals and not finalists_path(arguments.results, stage.of).exists():
         print("The best trials are not known yet, so this counts all:")

@@ -11,7 +11,7 @@ from thinwire.base.options import resolve
 from thinwire.config import yaml_file
 from thinwire.config.expand import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
-from thinwire.data.lay_out import lay_out
+from thinwire.data.dataset import lay_out
 from thinwire.launch.placement import gpus_claimed, gpus_of_preparation
 from thinwire.train.result_files import data_folder, prepare_command, prepared_folder
 

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.progress import track
 
 from thinwire.base.names import suggested_command
-from thinwire.config import grid_subset
+from thinwire.config.configuration import Subset
 
 
 def collect_main(arguments: Namespace) -> int:
     from thinwire.report.rows.collect import collect
 
-    subset = grid_subset.of_words(arguments.only)
+    subset = Subset.of_words(arguments.only)
     for sentence in collect(arguments.suites, arguments.results, subset):
         print(sentence, file=sys.stderr)
     return 0
@@ -71,7 +71,7 @@ def track_main(arguments: Namespace) -> int:
     """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
     from thinwire.publish.wandb.replay import replay
 
-    subset = grid_subset.of_words(arguments.only)
+    subset = Subset.of_words(arguments.only)
     for suite in arguments.suites:
         made = replay(suite, arguments.results, subset)
         if made.problem is not None:

@@ -23,10 +23,10 @@ from thinwire.base.files import locked
 from thinwire.base.names import DEFAULT_RESULTS
 from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
-from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import load_cluster
+from thinwire.config.configuration import Subset
 from thinwire.config.expand import block, block_fingerprint, cell, require_as_planned, require_valid
+from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load, path_of
 from thinwire.config.trials import only_finalists
 from thinwire.emulation.network import require_emulable
@@ -261,7 +261,7 @@ def emulate_main(arguments: Namespace) -> int:
 
 def train_main(arguments: Namespace) -> int:
     """Train all methods of a block, and publish their records."""
-    cells = block(arguments.suite, arguments.block, grid_subset.of_words(arguments.only))
+    cells = block(arguments.suite, arguments.block, Subset.of_words(arguments.only))
     require_as_planned(cells[0], arguments.fingerprint, block_fingerprint(cells))
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: it must be at least 1")

@@ -12,11 +12,12 @@ from thinwire.base.files import aside
 from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
-from thinwire.config import clusters, grid_subset, tuned, tuning_space
+from thinwire.config import hardware, tuned, tuning_space
 from thinwire.config import suite as suites
-from thinwire.config.accelerators import unlike_recipe
+from thinwire.config.configuration import Subset
 from thinwire.config.entries import baselines, task_of
 from thinwire.config.expand import require_valid
+from thinwire.config.hardware import unlike_recipe
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.config.trials import PREFIX
@@ -44,7 +45,7 @@ def simulate_main(arguments: Namespace) -> int:
     require_valid(arguments.suite)
     declared = load(arguments.suite).simulate
     settings = _settings(arguments, declared)
-    subset = grid_subset.of_words(arguments.only)
+    subset = Subset.of_words(arguments.only)
     warnings: list[str] = []
     results = arguments.results.absolute()
     rows = simulate_suite(arguments.suite, results, settings, subset, say, warnings.append)
@@ -69,7 +70,7 @@ def times_main(arguments: Namespace) -> int:
     require_valid(arguments.suite)
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
-    subset = grid_subset.of_words(arguments.only)
+    subset = Subset.of_words(arguments.only)
     rows = simulate_without_data(arguments.suite, subset, arguments.jobs, say)
     path = path_of_times(arguments.results, arguments.suite)
     with aside(path) as scratch:
@@ -103,7 +104,7 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
 
 def hsgd_ratio_main(arguments: Namespace) -> int:
     """Simulate the ratio between the ends of HSGD's ladder, and write and print it."""
-    cluster = clusters.load_cluster(RATIO_CLUSTER)
+    cluster = hardware.load_cluster(RATIO_CLUSTER)
     rows = with_table_digits(pd.DataFrame(ratios(*ends_of_the_ladder(cluster.workers_per_node), cluster)))
     paths = write_hsgd_ratio(rows, arguments.results)
     for nodes, own in rows.groupby("nodes"):

@@ -13,12 +13,11 @@ from thinwire.base import digests
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import nearest
 from thinwire.base.options import resolve
-from thinwire.config.cell import Cell, PreparingCell
-from thinwire.config.clusters import load_cluster
+from thinwire.config.cell import Cell, PreparingCell, prepares
+from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.entries import added_later, entries_of, modules_of
 from thinwire.config.entry_schema import Entry
-from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.sources import prepares
+from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_problems import problems_of
 from thinwire.config.suite_schema import Suite

@@ -18,7 +18,7 @@ from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entry_schema import Entry
 from thinwire.config.suite_schema import Suite
 from thinwire.config.trials import NO_ENDINGS, PREFIX, Stage, stages_of, suite_of_trials
-from thinwire.config.tuned_values import with_tuned
+from thinwire.config.tuned import with_tuned
 from thinwire.optim.recipe import Optimizer
 from thinwire.optim.tunable import Tunable
 from thinwire.plugins import ROOT, show

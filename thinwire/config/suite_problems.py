@@ -7,11 +7,10 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import clash, nearest
-from thinwire.config.accelerators import unlike_recipe
 from thinwire.config.claims import SCORES, SECONDS, Claim
-from thinwire.config.clusters import load_cluster
 from thinwire.config.entries import ablation, declared_task, entries_of, task_of, task_of_dataset
 from thinwire.config.entry_schema import EVERY, Entry
+from thinwire.config.hardware import load_cluster, unlike_recipe
 from thinwire.config.suite_schema import Simulate, Suite
 from thinwire.config.yaml_file import Module
 from thinwire.optim.recipe import Dirichlet

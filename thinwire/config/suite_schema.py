@@ -6,8 +6,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 
 from thinwire.base.options import Strict, problems
 from thinwire.config.claims import Claim
-from thinwire.config.clusters import MOST_GBIT_PER_SECOND, Link
 from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Entry, Labels, named, once
+from thinwire.config.hardware import MOST_GBIT_PER_SECOND, Link
 from thinwire.config.yaml_file import Label, NumberOfWorkers, OneLine, SuiteName
 from thinwire.optim.recipe import Recipe
 from thinwire.optim.tunable import changed

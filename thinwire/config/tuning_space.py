@@ -1,11 +1,11 @@
-"""What is tuned: spaces, ranges, and options that come from a tuning."""
+"""What is tuned: spaces, ranges and options, and what a place of a suite takes of the choices."""
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.entry_schema import Entry, Labels
 from thinwire.config.suite_schema import Sizes
-from thinwire.config.yaml_file import OneLine
+from thinwire.config.yaml_file import OneLine, Size
 from thinwire.plugins import ROOT, show
 
 _Scale = tuple[Callable[[float], float], Callable[[float], float]]  # onto the scale, and back
@@ -190,3 +190,51 @@ def _valid(item: tuple[object, object]) -> bool:
     if not (isinstance(name, str) and isinstance(ends, tuple | list) and len(ends) == 2):
         return False
     return all(type(end) in (int, float) for end in ends) and 0 < ends[0] < ends[1] < float("inf")
+
+
+class Drawn(NamedTuple):
+    """Of a method in one place."""
+
+    values: dict[str, float]  # of the recipe
+    options: dict[str, Any]
+    ended: bool = True  # has a trial of the method ended there?
+
+
+def drawn_at(tuning: Tuning, chosen: Mapping[str, Drawn], dataset: str, model: str, size: Size) -> Drawn:
+    """What one method takes in one place of a suite, from what was `chosen` by place.
+
+    A data set or model that was not tuned takes what the first one takes. Between two tuned numbers of
+    workers, each value of the recipe is interpolated on the scale from which it was drawn, linearly in the
+    logarithm of the workers; options are those of the nearer. Beyond them, all is as with the nearest.
+    Numbers with which no trial has ended count only for themselves.
+    """
+    if EVERYWHERE in chosen:
+        return chosen[EVERYWHERE]
+    dataset = dataset if dataset in tuning.datasets else tuning.datasets[0]
+    model = model if model in tuning.models else tuning.models[0]
+    count = [
+        each
+        for each in tuning.workers
+        if each.label == size.label or chosen[f"{dataset}/{model}/{each.label}"].ended
+    ]
+    below, above = neighbours(count or tuning.workers, size)
+    low, high = (chosen[f"{dataset}/{model}/{each.label}"] for each in (below, above))
+    if below.workers == above.workers:
+        return low
+    share = math.log(size.workers / below.workers) / math.log(above.workers / below.workers)
+    values = {}
+    for key, value in low.values.items():
+        onto, back = SCALES[key]
+        value = back((1 - share) * onto(value) + share * onto(high.values[key]))
+        values[key] = float(f"{value:.4g}")
+    return Drawn(values, low.options if share <= 0.5 else high.options)
+
+
+def neighbours(tuned: Sequence[Size], size: Size) -> tuple[Size, Size]:
+    """The tuned sizes below and above this one; twice the same if it was tuned or lies beyond all."""
+    if same := [each for each in tuned if each.label == size.label]:
+        return same[0], same[0]
+    sizes = sorted(tuned, key=lambda each: each.workers)
+    below = [each for each in sizes if each.workers <= size.workers]
+    above = [each for each in sizes if each.workers >= size.workers]
+    return (below or above[:1])[-1], (above or below[-1:])[0]

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import Link
+from thinwire.config.hardware import Link
 from thinwire.emulation.network import INTERFACE
 from thinwire.traffic.wire_bytes import Ledger, payload_rate
 from thinwire.transport.interface import Transport

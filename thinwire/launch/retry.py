@@ -15,8 +15,7 @@ from typing import NamedTuple, cast
 from thinwire.base import digests
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.files import stamp, writing
-from thinwire.config.cell import Cell
-from thinwire.config.sources import sources
+from thinwire.config.cell import Cell, sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.run_processes import RUNNING, ExitReport, How
 from thinwire.records import record

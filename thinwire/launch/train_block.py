@@ -25,8 +25,7 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked, stamp, writing
 from thinwire.base.signals import STOPS, interrupts_ending_at_once, stops_held_back
-from thinwire.config.cell import Cell
-from thinwire.config.sources import prepares, sources
+from thinwire.config.cell import Cell, prepares, sources
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
 from thinwire.data.dataset import MANIFEST
@@ -34,7 +33,7 @@ from thinwire.launch import slurm_step
 from thinwire.launch.placement import gpus_claimed, gpus_of
 from thinwire.launch.retry import Start, until_it_ends
 from thinwire.launch.run_processes import fork, import_for_runs, stops_forwarded
-from thinwire.records import record, store
+from thinwire.records import record
 from thinwire.records.invariants import require_invariants
 from thinwire.train import preparation_record
 from thinwire.train.preparation_record import PREPARED, identity_of
@@ -158,12 +157,12 @@ def key_alone(cell: Cell, results: Path) -> str | None:
 def publish_stored(cell: Cell, key: str, results: Path) -> bool:
     """Publish the record of a cell from the store, if it is there and sound."""
     folder = record_folder(results, cell)
-    if not store.fetch(results, key, folder):
+    if not record.fetch(results, key, folder):
         return False
     try:
         require_invariants(folder, record_of(folder, cell), cell)
     except UserError:
-        store.forget(results, key)
+        record.forget(results, key)
         return False
     return True
 
@@ -182,7 +181,7 @@ def store_record(cell: Cell, key: str, results: Path) -> None:
     """Store a published record. A failed run is not stored: it may have failed by accident."""
     folder = record_folder(results, cell)
     if record_of(folder, cell).status != "failed":
-        store.keep(results, key, folder)
+        record.keep(results, key, folder)
 
 
 def _found(cell: Cell, key: str, results: Path) -> bool:

@@ -13,8 +13,7 @@ from thinwire import plugins
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.config import claims, suite
-from thinwire.config.cell import Cell
-from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
+from thinwire.config.cell import Cell, plugin_digests, prepared_from, prepares, sources
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import PACKAGE
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests, folders
-from thinwire.config import accelerators, clusters, tuned, tuning_space, yaml_file
+from thinwire.config import hardware, tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, task_of_dataset
 from thinwire.config.suite import load, read
@@ -76,9 +76,9 @@ class Simulation:
 
     @property
     def described(self) -> list[str]:
-        named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
+        named = [yaml_file.named(hardware.CLUSTERS, name, "cluster") for name in self.settings.clusters]
         if (device := self.settings.accelerator) is not None:
-            named.append(yaml_file.named(accelerators.ACCELERATORS, device, "accelerator"))
+            named.append(yaml_file.named(hardware.ACCELERATORS, device, "accelerator"))
         return [inputs.path_in_rules(path) for path in named]
 
     @property
@@ -159,8 +159,8 @@ def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
     described = (
         *map(suite_path, (ladder_ratio.LADDER, ladder_ratio.NETWORK)),
-        clusters.CLUSTERS / f"{ladder_ratio.RATIO_CLUSTER}.yaml",
-        accelerators.ACCELERATORS / f"{ladder_ratio.RATIO_DEVICE}.yaml",
+        hardware.CLUSTERS / f"{ladder_ratio.RATIO_CLUSTER}.yaml",
+        hardware.ACCELERATORS / f"{ladder_ratio.RATIO_DEVICE}.yaml",
     )
     plugins_of_ends = inputs.files_of_block(ladder_ratio.cells_of_ends())
     return [*map(inputs.path_in_rules, described), *plugins_of_ends]

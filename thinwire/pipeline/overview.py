@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinwire.base.errors import UserError
-from thinwire.config import accelerators, yaml_file
-from thinwire.config.cell import Cell
+from thinwire.config import hardware, yaml_file
+from thinwire.config.cell import Cell, prepares
 from thinwire.config.expand import blocks
-from thinwire.config.sources import prepares
 from thinwire.launch.placement import gpus_of, gpus_of_preparation
 from thinwire.pipeline.resources import nodes, ranks
 from thinwire.pipeline.snakefile import Call
@@ -109,7 +108,7 @@ def _listed(paths: Sequence[str]) -> str:
 def _gpu(defaults: Mapping[str, str]) -> str:
     """The beginning of the names of the accelerators that give the costs."""
     asked = defaults.get("gpu_type", "").lower()
-    known = any(name.startswith(f"{asked}_") for name in yaml_file.names(accelerators.ACCELERATORS))
+    known = any(name.startswith(f"{asked}_") for name in yaml_file.names(hardware.ACCELERATORS))
     return asked if known else _USUAL_GPU
 
 

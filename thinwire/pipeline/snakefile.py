@@ -14,7 +14,7 @@ file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
 - `hide_lines_about_jobs`: Snakemake prints through a handler of the name `DefaultStreamHandler`, and a person
   sees no line about a job (tests/workflow/test_pipeline.py).
 - Snakemake deletes the outputs of a job before it starts the job, and after the job has failed. That is why
-  `thinwire.records.store` keeps a copy of each (tests/workflow/test_pipeline.py).
+  `thinwire.records.record` keeps a copy of each (tests/workflow/test_pipeline.py).
 - The plug-in for Slurm drops the variables that begin with SLURM_, and starts a step of its own for jobs
   without the resource `mpi`. It gives all jobs of an array the resources of the first, and their commands to
   the option `--slurm-jobstep-array-execs` (tests/slurm).
@@ -37,9 +37,7 @@ from snakemake.settings.types import DeploymentMethod
 from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.options import problems
-from thinwire.config import grid_subset
-from thinwire.config.configuration import Configuration
-from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.configuration import WHOLE, Configuration, Subset
 from thinwire.config.trials import PREFIX, Stage
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import PACKAGE, ROOT
@@ -176,7 +174,7 @@ def chosen(config: Mapping[str, object], in_file: Container[str] = ()) -> Chosen
     data = Path(str(given["data"])) if "data" in given else None
     if data is not None and not data.is_dir():
         raise UserError(f"{where('data')} data={data}: there is no such folder")
-    return Chosen(suites, data, grid_subset.of(given))
+    return Chosen(suites, data, Subset.of(given))
 
 
 def _names(listed: object) -> list[str]:

@@ -12,6 +12,7 @@ show whether a file was changed later, by accident or by a careless edit. They a
 """
 
 import math
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -225,3 +226,37 @@ def _write_run(folder: Path, record: Record, files: Sequence[str]) -> None:
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> None:
     table = pa.table({c.name: [row.get(c.name) for row in rows] for c in columns}, schema=columns)
     pq.write_table(table, path)
+
+
+# Snakemake deletes the outputs of a job before it starts the job again. What is still right is copied back
+# from the store, which has finished folders by the digest of what they were made from. It may be deleted.
+def keep(results: Path, key: str, folder: Path) -> None:
+    """Store a copy of a finished folder under its key."""
+    _copy(folder, _place(results, key))
+
+
+def fetch(results: Path, key: str, target: Path) -> bool:
+    """Put a copy of what is stored under this key at `target`; False if nothing is."""
+    place = _place(results, key)
+    if not place.is_dir():
+        return False
+    _copy(place, target)
+    return True
+
+
+def forget(results: Path, key: str) -> None:
+    """Delete what is stored under this key, because it is damaged."""
+    shutil.rmtree(_place(results, key), ignore_errors=True)
+
+
+def _place(results: Path, key: str) -> Path:
+    return results / "store" / key[:2] / key
+
+
+def _copy(folder: Path, target: Path) -> None:
+    """Copy a folder, so that the copy is complete or does not exist."""
+    scratch = target.with_name(f".{target.name}.new.{os.getpid()}")
+    with writing(target):
+        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.copytree(folder, scratch)
+    publish(scratch, target)

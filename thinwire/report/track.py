@@ -23,9 +23,9 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
 from thinwire.base.names import suggested_command
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import load_cluster
 from thinwire.config.entries import task_of
 from thinwire.config.expand import cells
+from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite, Track
 from thinwire.plugins import show

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinwire.base.placement import Cluster
-from thinwire.config.clusters import ClusterDescription
+from thinwire.config.hardware import ClusterDescription
 from thinwire.simulation.links import (
     NO_LOAD,
     Busy,

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from thinwire.base.errors import UserError
-from thinwire.config.accelerators import Accelerator, accelerator_of, load_accelerator
 from thinwire.config.cell import Cell
+from thinwire.config.hardware import Accelerator, accelerator_of, load_accelerator
 from thinwire.simulation.device_clock import seconds_of_passes
 from thinwire.simulation.stand_ins import dataset_of, weights
 from thinwire.train.result_files import data_command, data_folder
@@ -44,7 +44,7 @@ def devices_by_name(name: str) -> Callable[[Cell], Accelerator]:
     """The device on which a cell is trained: an accelerator, or of those with a name and a precision.
 
     Args:
-        name: see `thinwire.config.accelerators.accelerator_of`; the precision is that of each cell.
+        name: see `thinwire.config.hardware.accelerator_of`; the precision is that of each cell.
     """
     of_precision = cache(lambda precision: load_accelerator(accelerator_of(name, precision)))
     return lambda cell: of_precision(cell.recipe.precision)

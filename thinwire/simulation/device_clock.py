@@ -22,8 +22,8 @@ from torch.utils.flop_counter import flop_registry
 
 from thinwire.api.parameters import parameters
 from thinwire.base.placement import counted_as_accelerator
-from thinwire.config.accelerators import Accelerator
 from thinwire.config.cell import Cell
+from thinwire.config.hardware import Accelerator
 from thinwire.optim.recipe import Recipe
 from thinwire.simulation.operations import Compute, Step
 from thinwire.simulation.stand_ins import Network

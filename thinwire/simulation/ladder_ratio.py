@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
+from thinwire.config.hardware import ClusterDescription
 from thinwire.config.suite import load
 
 if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch takes its time

@@ -15,10 +15,9 @@ from thinwire import plugins
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.names import nearest
-from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription, Link, load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.hardware import ClusterDescription, Link, load_accelerator, load_cluster
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module

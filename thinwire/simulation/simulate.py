@@ -7,9 +7,8 @@ from pathlib import Path
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription
+from thinwire.config.hardware import ClusterDescription, load_accelerator
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.compute import at_common_speed, pace, typical

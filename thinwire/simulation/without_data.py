@@ -23,10 +23,8 @@ import torch
 
 from thinwire.base.errors import UserError, message_of
 from thinwire.base.placement import Cluster
-from thinwire.config.accelerators import Accelerator, load_accelerator
-from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription
-from thinwire.config.sources import prepares
+from thinwire.config.cell import Cell, prepares
+from thinwire.config.hardware import Accelerator, ClusterDescription, load_accelerator
 from thinwire.config.suite_schema import Round
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock, passes_of, seconds_on_device

@@ -14,8 +14,7 @@ import pyarrow as pa
 from thinwire import RULES_VERSION
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.config.cell import Cell, cell_of
-from thinwire.config.sources import prepares
+from thinwire.config.cell import Cell, cell_of, prepares
 from thinwire.config.suite import load
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.placement import gpus_claimed, gpus_of

@@ -21,10 +21,9 @@ from thinwire.base.errors import MethodError, UserError, printable
 from thinwire.base.files import locked, writing
 from thinwire.base.options import problems, resolve
 from thinwire.base.placement import Cluster
-from thinwire.config.cell import Cell
-from thinwire.config.sources import sources
+from thinwire.config.cell import Cell, sources
 from thinwire.data.batches import held_out
-from thinwire.records import checkpoint, record, store
+from thinwire.records import checkpoint, record
 from thinwire.records.provenance import Span, now, provenance
 from thinwire.records.result import Cost, Schema, Traffic
 from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
@@ -171,7 +170,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             )
         publish_prepared(folder, target, made)
         if made.status == "done":
-            store.keep(results, digests.of_identity(identity), target)
+            record.keep(results, digests.of_identity(identity), target)
     return made
 
 
@@ -220,7 +219,7 @@ def _locked(cell: Cell, folder: Path) -> AbstractContextManager[None]:
 def _there(folder: Path, target: Path, identity: dict[str, str], results: Path) -> Prepared | None:
     """A preparation that need not be made again; the store may have it."""
     if (made := finished(folder, target, identity)) is None:
-        store.fetch(results, digests.of_identity(identity), target)
+        record.fetch(results, digests.of_identity(identity), target)
         made = finished(folder, target, identity)
     return made
 

@@ -10,8 +10,7 @@ from thinwire.base import digests
 from thinwire.base.errors import MethodError, UserError
 from thinwire.base.files import publish
 from thinwire.base.options import problems
-from thinwire.config.cell import Cell
-from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
+from thinwire.config.cell import Cell, plugin_digests, prepared_from, prepares, sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.records import record
 from thinwire.records.result import Cost, Schema

@@ -12,9 +12,8 @@ import pyarrow as pa
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
-from thinwire.config.cell import Cell, cell_of
+from thinwire.config.cell import Cell, cell_of, sources, sources_of_many
 from thinwire.config.expand import cells
-from thinwire.config.sources import sources, sources_of_many
 from thinwire.data.dataset import MANIFEST
 from thinwire.records import record
 from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, require_invariants

@@ -19,8 +19,7 @@ from thinwire.base import digests
 from thinwire.base.errors import MethodError, ResourceError, UserError, message_of, printable
 from thinwire.base.files import writing
 from thinwire.base.signals import heeding_stops
-from thinwire.config.cell import Cell
-from thinwire.config.sources import sources
+from thinwire.config.cell import Cell, sources
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.records import checkpoint, record
 from thinwire.records.invariants import require_invariants

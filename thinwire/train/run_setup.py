@@ -15,8 +15,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.nvidia_smi import ASKING
 from thinwire.base.options import as_dict, resolve
 from thinwire.base.placement import Cluster, on_gpu
-from thinwire.config.cell import Cell
-from thinwire.config.sources import sources
+from thinwire.config.cell import Cell, sources
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.records import checkpoint
 from thinwire.records.provenance import RESUMED, Span, about_this_process, no_time_because, provenance

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked, publish, write_text
 from thinwire.config.cell import Cell
+from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import cells
-from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.publish.wandb import client, fields, summary
 from thinwire.records import record
 from thinwire.records.record import Record

@@ -12,10 +12,9 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_text
 from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.names import DEFAULT_RESULTS, suggested_command
-from thinwire.config.cell import Cell
+from thinwire.config.cell import Cell, sources_of_many
+from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import cells
-from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.sources import sources_of_many
 from thinwire.config.suite import suite_names
 from thinwire.config.trials import PREFIX
 from thinwire.records.invariants import require_invariants

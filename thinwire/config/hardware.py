@@ -1,6 +1,8 @@
-"""Described clusters, which the emulation builds and the simulation computes with.
+"""Described clusters and accelerators, with which the simulation computes; the emulation builds clusters.
 
-A cluster is one file in `config/clusters/` that describes its nodes and the links between them.
+Each is one file. Those in `config/clusters/` describe nodes and the links between them. Those in
+`config/accelerators/` say how fast a device is at the operations that training consists of; their names end
+with the precision of the recipe.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +17,11 @@ from thinwire.base.options import Strict, problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import MOST_WORKERS, Label, OneLine
+from thinwire.optim.recipe import Precision
 from thinwire.plugins import ROOT, show
 
 CLUSTERS = ROOT / "config" / "clusters"
+ACCELERATORS = ROOT / "config" / "accelerators"
 # Far beyond any network. With these limits a typo gives an error message and no endless simulation.
 MOST_GBIT_PER_SECOND = 1e5  # of a link
 _MOST_SECONDS = 60.0
@@ -162,3 +166,66 @@ def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
             yield from _keys(field.annotation, f"{section}{key}.")
         elif key != "name":
             yield key, section + key
+
+
+class Accelerator(Strict):
+    """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
+
+    title: OneLine = Field(description="one line: what this device is")
+    precision: Precision = Field(description="of a recipe with which it reaches these rates")
+    convolution_flops_per_second: float = Field(gt=0, description="that large convolutions reach")
+    product_flops_per_second: float = Field(gt=0, description="that large products of matrices reach")
+    memory_gigabytes_per_second: float = Field(gt=0, description="that large operations reach")
+    operation_seconds: float = Field(gt=0, le=1, description="the least, because the host has to start it")
+    pass_operation_seconds: float = Field(
+        gt=0, le=1, description="the same in passes, where autograd is at work"
+    )
+    error: str = Field(min_length=1, description="how wrong the times may be, and where")
+
+    @property
+    def in_passes(self) -> "Accelerator":
+        """The same device, while autograd is at work."""
+        return self.model_copy(update={"operation_seconds": self.pass_operation_seconds})
+
+    def seconds(self, flops: float, convolution: bool, moved_bytes: float, started: float = 1.0) -> float:
+        """How long an operation takes.
+
+        Args:
+            flops: its floating-point operations.
+            convolution: is it one? Otherwise it is a product, or has no such operations.
+            moved_bytes: that it reads and writes.
+            started: how often the host starts it; less than once if it is started together with others.
+        """
+        rate = self.convolution_flops_per_second if convolution else self.product_flops_per_second
+        moving = moved_bytes / (self.memory_gigabytes_per_second * 1e9)
+        return max(flops / rate, moving, started * self.operation_seconds)
+
+
+def accelerator_of(name: str, precision: Precision) -> str:
+    """The accelerator of this name; of the name of a device, such as `a100`, the one with a precision."""
+    return name if name in yaml_file.names(ACCELERATORS) else f"{name}_{precision}"
+
+
+def unlike_recipe(name: str, precision: Precision) -> str | None:
+    """Say that an accelerator computes in another precision than a recipe, as its runs never would.
+
+    The result is a sentence without its full stop, or None if both are the same. Errors are those of
+    `load_accelerator`.
+    """
+    own = load_accelerator(name).precision
+    if own == precision:
+        return None
+    return (
+        f"{name} is of {own}, and the recipe of {precision}: these are times of runs with "
+        f"recipe.precision: {own}"
+    )
+
+
+def load_accelerator(name: str) -> Accelerator:
+    """Read and validate the accelerator of this name.
+
+    Raises:
+        UserError: there is no such accelerator, or its file has errors; one message lists all of them.
+    """
+    path = yaml_file.named(ACCELERATORS, name, "accelerator")
+    return yaml_file.read(path, Accelerator, "an accelerator", "docs/simulation.md")
