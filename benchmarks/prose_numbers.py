@@ -21,7 +21,7 @@ from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
 from thinwire.report import report_files
 from thinwire.report.figures import times_map
-from thinwire.report.rows.known_accuracy import fastest
+from thinwire.report.plan_table import fastest
 from thinwire.simulation import simulated_file
 
 LIST = Path(__file__).with_name("numbers.yaml")

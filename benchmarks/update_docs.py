@@ -22,8 +22,7 @@ from benchmarks import committed_tables, prose_numbers, study_results
 from thinwire.base.errors import UserError
 from thinwire.config.suite import load
 from thinwire.report.tables.about import About
-from thinwire.report.tables.blocks import blocks
-from thinwire.report.tables.formats import of_block
+from thinwire.report.tables.summary import blocks, of_block
 
 ROOT = Path(__file__).parent.parent
 # Of the machines of most records; docs/performance.md says so once.

@@ -8,9 +8,10 @@ import pandas as pd
 
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows import comparisons
+from thinwire.report.rows.comparisons import with_comparisons
+from thinwire.report.rows.quantities import summarise
+from thinwire.report.rows.times import with_times
 from thinwire.report.tables.about import About
-from thinwire.report.tables.blocks import with_comparisons, with_times
-from thinwire.report.tables.summarise import summarise
 
 ABOUT = About("Title", "test", ("ssgd",), CLASSIFICATION)
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")

@@ -19,14 +19,14 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.cell import sources
 from thinwire.plugins import ROOT
 from thinwire.records.result import Cost, Traffic
-from thinwire.report import track
-from thinwire.report.claims import table as claims_table
+from thinwire.report import claims_table, track
 from thinwire.report.regimes import regimes
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
+from thinwire.report.rows.comparisons import with_comparisons
+from thinwire.report.rows.quantities import summarise
+from thinwire.report.rows.times import with_times
 from thinwire.report.tables.about import About
-from thinwire.report.tables.blocks import with_comparisons, with_times
-from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import write as write_tables
 from thinwire.trace import trace_file
 from thinwire.train.result_files import record_folder

@@ -13,7 +13,7 @@ import pytest
 from tests.docs import pages
 from thinwire.config import suite as suites
 from thinwire.config.claims import Claim
-from thinwire.report.claims import table
+from thinwire.report import claims_table as table
 
 
 class Forbidden(NamedTuple):

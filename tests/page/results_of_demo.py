@@ -8,11 +8,10 @@ from tests import simulated, sound
 from tests.sound import cells
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
+from thinwire.report.plan_table import PLACE
 from thinwire.report.rows import collect, times
-from thinwire.report.rows.known_accuracy import PLACE
-from thinwire.report.rows.quantities import SETTING
+from thinwire.report.rows.quantities import SETTING, summarise
 from thinwire.report.rows.to_target import steps_to_target, to_target
-from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
 from thinwire.simulation.simulated_file import with_speed_up
 

@@ -26,8 +26,8 @@ from thinwire.records import record
 from thinwire.report import report_files, track
 from thinwire.report.figures import looks as looks_of_figures
 from thinwire.report.figures.times_map import LEAST_GAIN
+from thinwire.report.plan_table import Known, fastest
 from thinwire.report.report_files import PAGE
-from thinwire.report.rows.known_accuracy import Known, fastest
 from thinwire.simulation import simulated_file
 
 

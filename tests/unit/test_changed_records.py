@@ -21,7 +21,7 @@ from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.publish.wandb import replay
 from thinwire.records import record
 from thinwire.records.record import CURVE, LOG, RUN, TRAFFIC
-from thinwire.report.claims import table
+from thinwire.report import claims_table as table
 from thinwire.report.report import report
 from thinwire.report.rows import collect
 from thinwire.train.result_files import data_folder, partial_folder, record_folder

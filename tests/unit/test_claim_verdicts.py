@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points
-from thinwire.report.claims.claim_verdict import fields, of_pairs, says
+from thinwire.report.claim_verdict import fields, of_pairs, says
 
 # Of six pairs; their mean is 0.
 SPREAD = [0.1, -0.1, 0.05, -0.05, 0.2, -0.2]

@@ -16,8 +16,8 @@ from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load, suite_names
 from thinwire.pipeline import inputs
 from thinwire.plugins import ROOT
-from thinwire.report.claims import table
-from thinwire.report.claims.of_suite import is_reconstructed, metric_values, rows_of, rows_without_runs
+from thinwire.report import claims_table as table
+from thinwire.report.claim_rows import is_reconstructed, metric_values, rows_of, rows_without_runs
 
 NO_CURVES = pd.DataFrame()
 

@@ -10,6 +10,7 @@ import pytest
 from tests.frames import CELL
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.publish.paper.values import text_of
+from thinwire.report import verdict_words as words
 from thinwire.report.report_files import write_table
 from thinwire.report.rows.comparisons import (
     SPEED_UP_COLUMNS,
@@ -18,7 +19,6 @@ from thinwire.report.rows.comparisons import (
     speed_ups,
 )
 from thinwire.report.rows.to_target import profiles, ratios
-from thinwire.report.statistics import words
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 

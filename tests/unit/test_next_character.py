@@ -15,16 +15,16 @@ from thinwire.data.batches import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
 from thinwire.report import report_files, tuning
+from thinwire.report import verdict_words as words
 from thinwire.report.figures.scores import pareto
 from thinwire.report.rows import quantities
 from thinwire.report.rows.collect import with_engine_names
-from thinwire.report.rows.comparisons import comparisons
+from thinwire.report.rows.comparisons import comparisons, with_comparisons
+from thinwire.report.rows.quantities import summarise
+from thinwire.report.rows.times import with_times
 from thinwire.report.rows.to_target import to_target
-from thinwire.report.statistics import words
 from thinwire.report.tables import write
 from thinwire.report.tables.about import About
-from thinwire.report.tables.blocks import with_comparisons, with_times
-from thinwire.report.tables.summarise import summarise
 from thinwire.train.evaluation import evaluate
 
 

@@ -14,9 +14,9 @@ from statsmodels.stats.weightstats import ttost_paired
 from thinwire.audit import compare as audit
 from thinwire.audit.compare import PAYLOAD
 from thinwire.base.errors import UserError
+from thinwire.report import paired
+from thinwire.report.paired import detectable_in_sd, of_mean
 from thinwire.report.report_files import fixed, table_digits
-from thinwire.report.statistics import paired
-from thinwire.report.statistics.paired import detectable_in_sd, of_mean
 
 ACCURACY, TASK = "accuracy_percent", {"task": "classification"}
 compare = partial(paired.compare, margin=0.3)

@@ -20,7 +20,7 @@ from thinwire.publish.paper.declarations import Bars
 from thinwire.publish.paper.values import MINUS, Value, text_of
 from thinwire.report import report_files
 from thinwire.report.rows import collect
-from thinwire.report.tables.summarise import summarise
+from thinwire.report.rows.quantities import summarise
 from thinwire.train.result_files import record_folder
 
 TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])

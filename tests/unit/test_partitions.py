@@ -27,9 +27,10 @@ from thinwire.publish.wandb import fields
 from thinwire.records import record
 from thinwire.records.invariants import Pairs, broken_in_run
 from thinwire.report.rows import collect
+from thinwire.report.rows.comparisons import with_comparisons
+from thinwire.report.rows.quantities import summarise
+from thinwire.report.rows.times import with_times
 from thinwire.report.tables.about import DIVERGENCE, partitions_note
-from thinwire.report.tables.blocks import with_comparisons, with_times
-from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import summary
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.stand_ins import repeated

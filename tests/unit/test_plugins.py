@@ -17,7 +17,7 @@ from thinwire.base import options
 from thinwire.base.errors import MethodError
 from thinwire.cli import inspect
 from thinwire.plugins import ROOT
-from thinwire.report.claims.of_suite import is_reconstructed
+from thinwire.report.claim_rows import is_reconstructed
 
 Share = Annotated[float, Field(gt=0, le=1)]
 

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
+from thinwire.report.plan_table import Known, accuracy_in_words, fastest, known, of_methods
 from thinwire.report.regimes import PUBLISHED, Published, in_words, markdown, regimes
-from thinwire.report.rows.known_accuracy import Known, fastest, known, of_methods
-from thinwire.report.rows.known_accuracy import in_words as accuracy_in_words
 from thinwire.simulation import simulated_file
 
 STEPS = {"ssgd": 4.0, "ssgd_bf16_25mb": 3.0, "hsgd": 2.0, "daso": 1.5, "sparse_loco": 1.0}

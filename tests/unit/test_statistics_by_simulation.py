@@ -10,9 +10,9 @@ from benchmarks import committed_tables
 from tests.docs import pages
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
+from thinwire.report.paired import LEVEL, POWER, detectable_in_sd, t_tests
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_summary
-from thinwire.report.statistics.paired import LEVEL, POWER, detectable_in_sd, t_tests
 
 SAMPLES = 20_000
 # Four standard errors of a share that is estimated from as many samples.

@@ -9,7 +9,7 @@ import typst
 from tests.simulated import row as simulated
 from tests.summary import ABOUT, run, table_of
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.report.tables import formats
+from thinwire.report.tables import summary as formats
 from thinwire.report.tables.about import About
 from thinwire.report.tables.write import summary
 

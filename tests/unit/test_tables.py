@@ -16,11 +16,10 @@ from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load
 from thinwire.optim.tunable import tunable
 from thinwire.report.rows import collect
-from thinwire.report.rows.quantities import runs_to_break_even
+from thinwire.report.rows.quantities import runs_to_break_even, summarise
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
 from thinwire.report.tables.numbers import Mark
-from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import summary, traffic
 
 

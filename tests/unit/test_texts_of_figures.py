@@ -7,7 +7,6 @@ from tests import frames, simulated
 from tests.unit.test_labels_of_figures import overlaps
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import LONGEST_LABEL
-from thinwire.report import simulated_tables
 from thinwire.report.figures import (
     comparisons,
     looks,
@@ -137,7 +136,7 @@ DRAWN = {
     "over_workers": of_times(speed_ups.write_speed_up_over_workers, workers=(2, 4, 16)),
     "bandwidth": of_times(speed_ups.write_bandwidth, rates=(0.1, 3, 100)),
     "ladder": lambda l, f: steps.write_ladder(times.ladder(table_of_times(l), l["methods"][:4]), f),
-    "hsgd_ratio": lambda l, f: simulated_tables.write_hsgd_ratio(ratios(), f),
+    "hsgd_ratio": lambda l, f: steps.write_hsgd_ratio(ratios(), f),
     "map": lambda l, f: times_map.write_map(times_without_data(l), f),
 }
 

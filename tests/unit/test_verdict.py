@@ -1,4 +1,4 @@
-"""Verdicts follow from corrected p-values, and words from verdicts: only statistics/words.py says them."""
+"""Verdicts follow from corrected p-values, and words from verdicts: only verdict_words.py says them."""
 
 import ast
 import math
@@ -10,8 +10,8 @@ import pytest
 
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
-from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import MARGIN_OF_SPEED, Verdict, compare, holm, judge
+from thinwire.report import verdict_words as words
+from thinwire.report.paired import MARGIN_OF_SPEED, Verdict, compare, holm, judge
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])
@@ -114,7 +114,7 @@ def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
 WORDS = re.compile(r"\b(better|worse|the same|no effect|no loss|faster)\b", re.IGNORECASE)
 # Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
 ALLOWED = {
-    "claims/claim_verdict.py": ("no effect",),  # names a verdict
+    "report/claim_verdict.py": ("no effect",),  # names a verdict
     "figures/comparisons.py": ("square: no effect of",),  # is a legend of verdicts
     "rows/times.py": (
         "over the faster of the baselines",  # defines the speed-up
@@ -164,8 +164,8 @@ def claims(path):
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_nobody_else_claims_anything(path):
-    if path.name != "words.py":
-        assert not list(claims(path)), "take the words from thinwire/report/statistics/words.py"
+    if path.name != "verdict_words.py":
+        assert not list(claims(path)), "take the words from thinwire/report/verdict_words.py"
 
 
 def test_what_is_allowed_and_all_words_are_found_where_they_come_from():
@@ -173,5 +173,5 @@ def test_what_is_allowed_and_all_words_are_found_where_they_come_from():
     for name, allowed in ALLOWED.items():
         for each in allowed:
             assert each in files[name], f"{name} no longer says {each!r}: remove it here"
-    found = WORDS.findall(" ".join(texts(ROOT / "thinwire/report/statistics/words.py")))
+    found = WORDS.findall(" ".join(texts(ROOT / "thinwire/report/verdict_words.py")))
     assert set(found) == {"better", "worse", "the same", "no effect", "no loss", "faster"}

@@ -15,8 +15,8 @@ from thinwire.config.cell import sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.publish.page import page
 from thinwire.records import record
+from thinwire.report import claims_table as claims
 from thinwire.report import report_files
-from thinwire.report.claims import table as claims
 from thinwire.report.report_files import (
     CLAIMS,
     CLAIMS_TEXT,

@@ -13,7 +13,7 @@ from thinwire.config import hardware
 from thinwire.config.expand import cells
 from thinwire.config.hardware import load_accelerator
 from thinwire.config.yaml_file import Module
-from thinwire.report import simulated_tables as shown
+from thinwire.report.figures import steps as shown
 from thinwire.simulation import ladder_ratio, stand_ins, without_data
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.ladder_ratio import RATIO_CLUSTER, ratios

@@ -98,8 +98,7 @@ def test_plug_ins_are_written_checked_run_and_reported_in_an_empty_folder(progra
 def test_it_has_what_plan_quotes_and_what_the_paper_is_made_from(programs, tmp_path):
     program = """
 from thinwire.publish.paper.declarations import read
-from thinwire.report.plan_table import Validated
-from thinwire.report.rows.known_accuracy import of_methods
+from thinwire.report.plan_table import Validated, of_methods
 assert Validated.read() and of_methods() and read()
 """
     succeeded(call(tmp_path, programs / "python", "-c", program))

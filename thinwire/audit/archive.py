@@ -186,8 +186,8 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     # Only here, because what draws takes seconds to import, and `thinwire verify` reads archives, too.
     from thinwire.publish.page import page
     from thinwire.publish.paper import paper
+    from thinwire.report import claims_table as claims
     from thinwire.report import regimes
-    from thinwire.report.claims import table as claims
     from thinwire.report.report import report
 
     suites = archived(reference)

@@ -8,8 +8,8 @@ import pandas as pd
 
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
+from thinwire.report.paired import of_mean
 from thinwire.report.rows.collect import read_summary, suites_to_show, task_of_runs
-from thinwire.report.statistics.paired import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
 PAYLOAD = "payload_bytes"

@@ -208,7 +208,7 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
         return
     # Only here, because what makes these files takes seconds to import.
     from thinwire.publish.page import page
-    from thinwire.report.claims import table
+    from thinwire.report import claims_table as table
 
     @cache
     def verdicts() -> pd.DataFrame:

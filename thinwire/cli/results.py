@@ -50,11 +50,11 @@ def paper_main(arguments: Namespace) -> int:
 
 def claims_main(arguments: Namespace) -> int:
     """Write and print the verdicts on the claims of all suites, from the collected files."""
-    from thinwire.report.claims import table
+    from thinwire.report import claims_table
 
-    made, sentences = table.table(arguments.results)
-    table.write(made, arguments.results)
-    print(table.short(made).to_markdown(index=False, disable_numparse=True))
+    made, sentences = claims_table.table(arguments.results)
+    claims_table.write(made, arguments.results)
+    print(claims_table.short(made).to_markdown(index=False, disable_numparse=True))
     for sentence in sentences:
         print(sentence, file=sys.stderr)
     return 0

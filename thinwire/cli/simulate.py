@@ -25,8 +25,8 @@ from thinwire.config.tuned import Choice
 from thinwire.plugins import show
 from thinwire.records.provenance import git_state, processor
 from thinwire.report import regimes, tuning
+from thinwire.report.figures.steps import write_hsgd_ratio
 from thinwire.report.report_files import fixed, with_table_digits
-from thinwire.report.simulated_tables import write_hsgd_ratio
 from thinwire.simulation.ladder_ratio import (
     LADDER,
     RATIO_CLUSTER,

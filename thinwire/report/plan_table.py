@@ -1,19 +1,22 @@
-"""The answers of `thinwire plan` as a table, beside what is known of the simulator and of each method.
+"""The answers of `thinwire plan` as a table, and what is known of the simulator and of methods without runs.
 
 The errors are those of the newest validation of the simulator. What is known of accuracy are the comparisons
-of the suite `laptop` in the committed results.
+of the suite `laptop` in the committed results, whatever results a table or figure is about.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
-from thinwire.report.report_files import fixed
-from thinwire.report.rows import known_accuracy
+from thinwire.report.paired import Verdict
+from thinwire.report.report_files import fixed, with_minus
 
 if TYPE_CHECKING:
     from thinwire.simulation.plan import Answer, LeftOut, Question
@@ -41,7 +44,11 @@ CLASS_OF = {
     "daso": "delayed",
     "multi_step_delay": "delayed",
 }
-_BASELINE = "ssgd"  # the module of baselines
+_BASELINE = "ssgd"  # the module of baselines, and the method of the study that others are compared with
+STUDY = "laptop"
+_COMPARISONS = ROOT / REFERENCE / "tables" / STUDY / "comparisons.csv"
+# They average the gradients that SSGD averages; the contract checks that they end at its weights.
+_AVERAGE_THE_SAME = ("hsgd", "ps_sgd")
 _HEADS = {
     "method": "method",
     "step_seconds": "step, s",
@@ -97,6 +104,82 @@ class Validated:
         return f"at most {self.most_workers} workers, {low:g} to {high:g} Mbit/s{far}, and CPUs"
 
 
+class Known(StrEnum):
+    """What is known of the accuracy of a method beside that of SSGD."""
+
+    SAME = "same"  # by construction, or equivalent in every comparison
+    CHANGED = "changed"  # different in at least one comparison
+    INCONCLUSIVE = "inconclusive"  # compared, and none of the two
+    UNKNOWN = "unknown"  # never compared
+
+
+def known(label: str) -> Known:
+    """What is known of the method with this label; of SSGD, all variants count as the same."""
+    if label == _BASELINE or label.startswith(f"{_BASELINE}_") or label in _AVERAGE_THE_SAME:
+        return Known.SAME
+    comparisons = of_methods().get(label)
+    if comparisons is None:
+        return Known.UNKNOWN
+    verdicts = set(comparisons.verdict)
+    if Verdict.DIFFERENT in verdicts:
+        return Known.CHANGED
+    return Known.SAME if verdicts == {Verdict.NO_EFFECT} else Known.INCONCLUSIVE
+
+
+def accuracy_in_words(label: str) -> str:
+    """The verdicts on the method with this label, and the range of the mean differences."""
+    comparisons = of_methods().get(label)
+    if comparisons is None:
+        return Known.UNKNOWN
+    differences = comparisons.difference_mean_points
+    counts = comparisons.verdict.value_counts()
+    verdicts = ", ".join(f"{counts[v]} {v.value.replace('_', ' ')}" for v in Verdict if v in counts)
+    least, most = (_signed(difference) for difference in (differences.min(), differences.max()))
+    return f"{verdicts} ({least} to {most} points)"
+
+
+def _signed(points: float) -> str:
+    text = with_minus(points, 1)
+    return f"+{text}" if float(fixed(points, 1)) > 0 else text
+
+
+@cache
+def of_methods() -> dict[str, pd.DataFrame]:
+    """The comparisons of each method, by its label; none where only the engine is installed."""
+    if not _COMPARISONS.exists():
+        return {}
+    return {str(label): own for label, own in pd.read_csv(_COMPARISONS).groupby("method")}
+
+
+# What the rows that are compared with each other have in common.
+PLACE = ["suite", "model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "latency_seconds"]
+
+
+def fastest(rows: pd.DataFrame, states: Collection[Known] = tuple(Known)) -> pd.DataFrame:
+    """A row for each place, with the method whose step is the shortest there.
+
+    Args:
+        rows: as `simulated_file.read_times` gives them; places without a baseline are left out.
+        states: the methods that take part are those of whose accuracy this is known, and the baselines.
+
+    Returns:
+        The columns of `PLACE`, then `workers_per_node`, `method`, `step_seconds`, `baseline` (the fastest
+        one), `gain` (its step over that of the method, at least 1) and `accuracy` (a `Known`).
+    """
+    accuracy = rows.method.map({label: known(label) for label in rows.method.unique()})
+    own = rows.assign(
+        workers_per_node=rows.workers // rows.nodes,
+        gain=rows.speed_up,
+        accuracy=accuracy,
+        other=rows.method != rows.baseline,
+    )
+    own = own[own.baseline.notna() & (own.accuracy.isin(list(states)) | ~own.other)]
+    # Where a method takes as long as a baseline, the baseline is named.
+    best = own.sort_values([*PLACE, "step_seconds", "other", "method"]).drop_duplicates(PLACE)
+    columns = [*PLACE, "workers_per_node", "method", "step_seconds", "baseline", "gain", "accuracy"]
+    return best[columns].reset_index(drop=True)
+
+
 def rows(found: "Sequence[Answer]", latency_seconds: float) -> list[Row]:
     """A row for each method over links of such a latency; unknown numbers are None.
 
@@ -125,7 +208,7 @@ def rows(found: "Sequence[Answer]", latency_seconds: float) -> list[Row]:
 def _accuracy(label: str) -> str:
     """How the accuracy of a method differed from that of SSGD in the study. Buckets do not change it."""
     alike = label.removesuffix("_one_bucket")
-    return "baseline" if alike == _BASELINE else known_accuracy.in_words(alike)
+    return "baseline" if alike == _BASELINE else accuracy_in_words(alike)
 
 
 def sentences(
@@ -156,7 +239,7 @@ def sentences(
         f"Inside a node: {cluster.memory_bus_gigabytes_per_second:g} GB/s; a call takes "
         f"{1e6 * cluster.call_latency_seconds:g} microseconds of software ({cluster.name}).",
         _reliance(question),
-        f"Accuracy: beside ssgd in the suite {known_accuracy.STUDY}, two small networks on 4 to 16 workers, "
+        f"Accuracy: beside ssgd in the suite {STUDY}, two small networks on 4 to 16 workers, "
         "with the settings of that suite. Nobody knows it of your network.",
     ]
     return "\n".join([*lines, *(f"Left out: {one.label}: {one.reason}" for one in left)])

@@ -14,8 +14,8 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.report import report_files
 from thinwire.report.figures.times_map import MAP, shown, write_map
+from thinwire.report.plan_table import PLACE
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.known_accuracy import PLACE
 from thinwire.report.rows.quantities import faster_between
 from thinwire.simulation import simulated_file
 

@@ -14,18 +14,17 @@ from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.report import report_files, track
+from thinwire.report import verdict_words as words
 from thinwire.report.figures import scores, speed_ups, steps, style
 from thinwire.report.figures.comparisons import write_paired_differences, write_trade_off
 from thinwire.report.figures.style import heading
 from thinwire.report.figures.traffic import write_performance_profile, write_traffic
 from thinwire.report.rows import comparisons, times, to_target
 from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
-from thinwire.report.rows.quantities import BLOCK, SETTING, untrained
-from thinwire.report.rows.times import headline
-from thinwire.report.statistics import words
+from thinwire.report.rows.comparisons import with_comparisons
+from thinwire.report.rows.quantities import BLOCK, SETTING, summarise, untrained
+from thinwire.report.rows.times import headline, with_times
 from thinwire.report.tables.about import About, subset_note
-from thinwire.report.tables.blocks import with_comparisons, with_times
-from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.write import write as write_tables
 from thinwire.simulation import simulated_file
 

@@ -14,8 +14,8 @@ from thinwire.base.errors import UserError
 from thinwire.config.claims import SECONDS
 from thinwire.config.suite import load
 from thinwire.publish.page.runs import cell_names, joined, read_table
-from thinwire.report.claims.claim_verdict import Verdict
-from thinwire.report.claims.of_suite import NO_RUNS
+from thinwire.report.claim_rows import NO_RUNS
+from thinwire.report.claim_verdict import Verdict
 from thinwire.report.report_files import CLAIMS, SCORES, with_minus
 from thinwire.report.track import Shown, note, shown
 

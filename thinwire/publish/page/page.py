@@ -25,7 +25,7 @@ from thinwire.config.suite import load
 from thinwire.publish.page import claims_and_tracks, without_data
 from thinwire.publish.page.runs import cell_names, columns, joined, looks, read_runs, read_table
 from thinwire.records.result import BYTES
-from thinwire.report.claims.of_suite import is_reconstructed
+from thinwire.report.claim_rows import is_reconstructed
 from thinwire.report.report_files import FEWEST_REPETITIONS, PAGE, require_times_as_used
 from thinwire.report.rows.collect import (
     read_curves,

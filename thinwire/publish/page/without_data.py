@@ -15,8 +15,7 @@ from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.publish.page.runs import looks
 from thinwire.report.figures.times_map import LEAST_GAIN
-from thinwire.report.plan_table import CLASS_OF, Validated
-from thinwire.report.rows import known_accuracy
+from thinwire.report.plan_table import CLASS_OF, STUDY, Validated, accuracy_in_words, known, of_methods
 from thinwire.simulation import simulated_file
 
 DIGITS = 4  # significant ones
@@ -48,8 +47,8 @@ def payload(results: Path) -> dict[str, Any] | None:
         for label, drawn in looks([*settings.methods, *own.method.unique()], against).items():
             entry = settings.methods.get(label)
             about = _method(label, (entry.use if entry else None) or label, validated)
-            known = "baseline" if label in against else known_accuracy.known(label)
-            methods.setdefault(label, {**about, **drawn, "known": known})
+            accuracy = "baseline" if label in against else known(label)
+            methods.setdefault(label, {**about, **drawn, "known": accuracy})
         places = {label: place for place, label in enumerate(settings.models)}
         ordered = own.sort_values("model", key=lambda labels: labels.map(places), kind="stable")
         grids += ordered.groupby(_NETWORK, sort=False)
@@ -58,7 +57,7 @@ def payload(results: Path) -> dict[str, Any] | None:
     return {
         "networks": [_network(dict(zip(_NETWORK, key)), own, list(methods), validated) for key, own in grids],
         "methods": {label: about for label, about in methods.items() if label in set(rows.method)},
-        "study": known_accuracy.STUDY,
+        "study": STUDY,
         "utilisation": UTILISATION,
         "least_gain": LEAST_GAIN,
         "validated": None if validated is None else validated.range_in_words(),
@@ -72,7 +71,7 @@ def _method(label: str, module: str, validated: Validated | None) -> dict[str, A
         "module": module,
         "class": kind,
         "error_percent": None if error is None else _rounded(error),
-        "accuracy": known_accuracy.in_words(label) if label in known_accuracy.of_methods() else None,
+        "accuracy": accuracy_in_words(label) if label in of_methods() else None,
     }
 
 

@@ -17,8 +17,8 @@ from thinwire.report.figures import style
 from thinwire.report.figures.labels import shortened
 from thinwire.report.figures.looks import look
 from thinwire.report.figures.style import finish, legend
+from thinwire.report.plan_table import Known, fastest
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.known_accuracy import Known, fastest
 
 MAP = "map"
 # The committed grid; other suites have other batches.

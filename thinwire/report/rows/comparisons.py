@@ -8,9 +8,9 @@ import pandas as pd
 
 from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.report import report_files
+from thinwire.report import verdict_words as words
+from thinwire.report.paired import MARGIN_OF_SPEED, Judged, compare, judge
 from thinwire.report.rows.quantities import BLOCK, SETTING, untrained
-from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import MARGIN_OF_SPEED, Judged, compare, judge
 
 # The columns that follow from a difference in scores.
 _OF_SCORES: dict[str, Callable[[Judged], object]] = {
@@ -180,3 +180,20 @@ def _log_seconds(runs: pd.DataFrame) -> dict[str, pd.Series]:
     """The logarithms of the seconds of a step of each method, with the repetition as index."""
     logs = pd.Series(np.log((runs.train_seconds / runs.steps).to_numpy(float)), runs.repetition)
     return {str(label): own for label, own in logs.groupby(runs.method.to_numpy(), sort=False)}
+
+
+_KEY = [*SETTING, "method", "kind"]
+# The columns of the summary that follow from a comparison.
+_ADDED = ["n", "gain_mean", "gain_low", "gain_high", "verdict", "words"]
+
+
+def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns `_ADDED`; they are empty in rows that are compared with nothing, or in one pair each.
+
+    Args:
+        table: from `summarise`.
+        comparisons: one row for each setting, method and kind, in pairs of runs with the suite's baseline.
+    """
+    if comparisons.empty or comparisons.n.max() < report_files.FEWEST_REPETITIONS:
+        return table.assign(**dict.fromkeys(_ADDED))
+    return table.merge(comparisons[[*_KEY, *_ADDED]], on=_KEY, how="left", validate="one_to_one")

@@ -1,5 +1,6 @@
 """Times of steps, measured, emulated or simulated, and the ladder of HSGD."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pandas as pd
 from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import SETTING, TARGET_OF_BASELINE
+from thinwire.report.rows.quantities import BLOCK, SETTING, TARGET_OF_BASELINE
 from thinwire.report.rows.to_target import StepsToTarget
 from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
@@ -195,3 +196,51 @@ def write_ladder(table: pd.DataFrame, title: str, folder: Path) -> None:
         }
     )
     write_text(folder / "ladder.md", report_files.markdown(f"Ladder. {title}", shown, _NOTE))
+
+
+_FOUND = {"speed_up": "step_speed_up", "seconds_to_target": "seconds_to_target"}
+_ADDED = ["time_from", "time_nodes", "target_score", *_FOUND.values()]
+
+
+def with_times(table: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns `_ADDED`; they are empty where no time is known.
+
+    Times of a block's own runs are preferred. Otherwise they are simulated, on one cluster: the first that
+    has the block's number of nodes, or else the first.
+
+    Args:
+        table: from `summarise`.
+        times: the table of times; rows of links that do not have their own rates are left out.
+    """
+    if times.empty:
+        return table.assign(**dict.fromkeys(_ADDED, math.nan))
+    times = times[times.own_rate.astype(bool)]
+    return pd.concat([_with_place(block, times) for _, block in table.groupby(BLOCK, sort=False)])
+
+
+def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns to the rows of one block."""
+    first = block.iloc[0]
+    there = times[
+        (times.dataset == first.dataset) & (times.model == first.model) & (times.workers == first.workers)
+    ]
+    alike = there.nodes == first.nodes
+    ranked = [there[(there.kind == first.kind) & alike], there[(there.kind == "simulated") & alike]]
+    candidates = next((rows for rows in ranked if len(rows)), there[there.kind == "simulated"])
+    if candidates.empty:
+        return block.assign(**dict.fromkeys(_ADDED, math.nan))
+    place = candidates.iloc[0]
+    same = (candidates.cluster == place.cluster) & (candidates.nodes == place.nodes)
+    found = candidates[same].set_index("method")
+    columns = {new: block.method.map(found[old]).astype(float) for old, new in _FOUND.items()}
+    return block.assign(
+        time_from=_timed_origin(place),
+        time_nodes=place.nodes,
+        target_score=place.target_score,
+        **columns,
+    )
+
+
+def _timed_origin(place: pd.Series) -> str:
+    """How the times of a place came about: `simulated (ethernet_1g)`."""
+    return f"{place.kind} ({place.cluster})" if place.cluster else str(place.kind)

@@ -10,9 +10,9 @@ import scipy
 
 from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
+from thinwire.report.paired import LEVEL, holm
 from thinwire.report.report_files import FEWEST_REPETITIONS
 from thinwire.report.rows.quantities import BLOCK, SETTING, SHARES, at_chance_level, reaching
-from thinwire.report.statistics.paired import LEVEL, holm
 
 _GROUP = [*BLOCK, "method"]
 _MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}

@@ -13,6 +13,7 @@ from thinwire.config.entries import baselines, entries_of, prepared_from, task_o
 from thinwire.config.suite_schema import Suite
 from thinwire.optim.recipe import BELONGS, Recipe
 from thinwire.optim.tunable import SECTIONS, values_of
+from thinwire.report.rows.quantities import has_partition, partition_of
 
 
 def own_recipes(suite: Suite) -> dict[str, str]:
@@ -72,19 +73,6 @@ def _parts(recipe: Recipe) -> dict[str, str]:
         **{key: f"{key} {getattr(optimizer, key)}" for key in others},
         "reading": f"{recipe.reading} reading",
         "prefetch": "with prefetching" if recipe.prefetch else "without prefetching",
-    }
-
-
-def has_partition(rows: pd.DataFrame) -> bool:
-    """Has a worker of one of these rows training inputs of its own?"""
-    return "partition" in rows and bool(rows["partition"].notna().any())
-
-
-def partition_of(rows: pd.DataFrame) -> dict[str, object]:
-    """The columns with the partition of rows of one cell, and its mean; missing if all runs failed before."""
-    return {
-        "partition": next(iter(rows["partition"].dropna()), None),
-        "partition_divergence": rows["partition_divergence"].mean(),
     }
 
 

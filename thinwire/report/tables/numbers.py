@@ -11,7 +11,7 @@ from enum import Enum
 import pandas as pd
 
 from thinwire.report.report_files import fixed
-from thinwire.report.tables.summarise import STATUSES
+from thinwire.report.rows.quantities import STATUSES
 
 
 def megabytes(value: float) -> str:

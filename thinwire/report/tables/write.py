@@ -14,14 +14,14 @@ from thinwire.report.rows.quantities import (
     WITH_PREPARATION,
     WITH_SHARE,
     bytes_column,
+    has_partition,
     reduction_column,
     runs_to_break_even,
 )
 from thinwire.report.tables import numbers
-from thinwire.report.tables.about import DIVERGENCE, About, has_partition
-from thinwire.report.tables.blocks import Block, blocks
-from thinwire.report.tables.formats import escaped_markdown, latex, markdown, typst
+from thinwire.report.tables.about import DIVERGENCE, About
 from thinwire.report.tables.numbers import Mark
+from thinwire.report.tables.summary import Block, blocks, escaped_markdown, latex, markdown, typst
 
 _ALWAYS = (
     "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "

@@ -14,10 +14,9 @@ from thinwire.config import suite as suites
 from thinwire.config.claims import SECONDS
 from thinwire.config.expand import consistent
 from thinwire.config.suite_schema import Suite
-from thinwire.report import report_files
-from thinwire.report.claims import claim_verdict
-from thinwire.report.claims.claim_verdict import Outcome, Verdict
-from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
+from thinwire.report import claim_verdict, report_files
+from thinwire.report.claim_rows import Row, rows_of, rows_without_runs
+from thinwire.report.claim_verdict import Outcome, Verdict
 from thinwire.report.report_files import CLAIMS, CLAIMS_TEXT
 from thinwire.report.rows.collect import collected_suites, read_curves, read_summary, task_of_runs
 from thinwire.simulation import simulated_file

@@ -12,9 +12,8 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import Unit
 from thinwire.config.claims import FIELDS, SCORES, Claim, Untested
 from thinwire.plugins import show
-from thinwire.report.report_files import fixed, table_digits
-from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import (
+from thinwire.report import verdict_words as words
+from thinwire.report.paired import (
     FEWEST_PAIRS,
     MARGIN_OF_SPEED,
     MOST_PAIRS,
@@ -22,6 +21,7 @@ from thinwire.report.statistics.paired import (
     compare,
     pairs_needed,
 )
+from thinwire.report.report_files import fixed, table_digits
 
 
 class Verdict(StrEnum):

@@ -10,7 +10,7 @@ from thinwire import plugins
 from thinwire.config.claims import SCORES, SECONDS, Claim, Metric
 from thinwire.config.entries import entries_of, heirs, tuned_again
 from thinwire.config.suite_schema import Suite
-from thinwire.report.claims.claim_verdict import (
+from thinwire.report.claim_verdict import (
     Outcome,
     Verdict,
     fields,

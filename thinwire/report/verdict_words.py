@@ -7,8 +7,8 @@ import math
 from typing import NamedTuple
 
 from thinwire.base.learning import Unit
+from thinwire.report.paired import FEWEST_PAIRS, LEVEL, POWER, Comparison, Judged, Verdict
 from thinwire.report.report_files import fixed, table_digits
-from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, POWER, Comparison, Judged, Verdict
 
 
 class Decision(NamedTuple):

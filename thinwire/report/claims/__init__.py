@@ -1,1 +1,0 @@
-"""Verdicts on the claims of publications, from the collected runs; docs/claims.md explains them."""
