@@ -7,7 +7,7 @@ suites without importing torch.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from thinwire.api.channel import Channel as Channel
@@ -61,7 +61,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"thinwire has no {name!r}")
     return getattr(import_module(f"thinwire.{_HOME[name]}"), name)

@@ -43,11 +43,11 @@ _LITERALS = {
     "task": _Literal(("dataset", "model"), Literal["classification", "next_character"], '"next_character"'),
     "clients": _Literal(("dataset",), str, '"plays"'),
     "reads_datasets": _Literal(("dataset",), tuple[str, ...], '("shakespeare",)'),
-    "ablations": _Literal(("method",), list[dict[str, Any]], '[{"momentum": "drop"}]'),
+    "ablations": _Literal(("method",), list[dict[str, object]], '[{"momentum": "drop"}]'),
     "prepares_from_models": _Literal(("method",), tuple[str, ...], '("cnn", "lenet")'),
     "prepares_for_any_epochs": _Literal(("method",), StrictBool, "True"),
     "tuned_as_ssgd": _Literal(("method",), StrictBool, "True"),
-    "tunes": _Literal(("method",), dict[str, Any], '{"clip": (0.1, 10.0)}'),
+    "tunes": _Literal(("method",), dict[str, object], '{"clip": (0.1, 10.0)}'),
 }
 
 
@@ -245,7 +245,7 @@ def show(path: Path) -> str:
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
-def _plugin_class(kind: str, path: Path, module: Any) -> Any:
+def _plugin_class(kind: str, path: Path, module: ModuleType) -> type:
     import thinwire
 
     name = CLASS[kind]
@@ -262,7 +262,7 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
     return found
 
 
-def _require_readable(plugin: Plugin, found: Any, base: Any) -> None:
+def _require_readable(plugin: Plugin, found: type, base: type) -> None:
     """Check that a plug-in is what its source says, for the engine reads some of it without running the code.
 
     Raises:

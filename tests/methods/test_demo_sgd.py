@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.codecs import dct
+from thinwire.codecs.chunks import CosineChunks
 
 
 def side(n, limit):
@@ -22,7 +22,7 @@ def cosines(n, frequency):
 @pytest.mark.parametrize("limit", [1, 4, 64])
 def test_chunks_are_transformed_by_cosines_and_back(shape, limit):
     tensor = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    of = dct.Chunks(tensor, limit, 1)
+    of = CosineChunks(tensor, limit, 1)
     coefficients = of.encode(tensor)
     torch.testing.assert_close(of.decode(coefficients), tensor)
     rows = shape[0] if len(shape) > 1 else 1

@@ -63,7 +63,7 @@ class Channel(Group):
         self._transport = transport
 
     def mean(
-        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[Any]] = ()
+        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[object]] = ()
     ) -> Pending[list[Tensor]]:
         """Write the mean over the workers into `tensors`.
 
@@ -262,7 +262,7 @@ class UnmeteredChannel(Channel):
     """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
 
     def mean(
-        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[Any]] = ()
+        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[object]] = ()
     ) -> Pending[list[Tensor]]:
         """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
         tensors = payloads.plain(tensors, "unmetered.mean")

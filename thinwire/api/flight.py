@@ -29,7 +29,7 @@ class Flight:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def launch(self, pending: Pending[object] | None, lands: int, **note: Any) -> None:
+    def launch(self, pending: Pending[object] | None, lands: int, **note: object) -> None:
         """Keep a message in flight.
 
         Args:

@@ -8,7 +8,7 @@ that overrides no hook trains each worker alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -69,7 +69,7 @@ class Job(Protocol):
         self,
         task: Task,
         method: type[Method],
-        config: Any,
+        config: object,
         checkpoints: Path,
         after_epoch: Callable[[Training], None] | None = None,
         after_step: Callable[[Training], None] | None = None,
@@ -109,7 +109,7 @@ class Method:
     continues from a checkpoint. They may make no calls, because these would be counted twice.
     """
 
-    equals_ssgd: ClassVar[list[dict[str, Any] | InTheLimit]] = []
+    equals_ssgd: ClassVar[list[Mapping[str, object] | InTheLimit]] = []
     """Sets of options; with each of them this method is the same as synchronous SGD (SSGD).
 
     Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The key
@@ -125,7 +125,7 @@ class Method:
     """
     needs: ClassVar[Needs] = Needs()
     """What the method needs to run at all."""
-    short: ClassVar[dict[str, Any]] = {}
+    short: ClassVar[Mapping[str, object]] = {}
     """Options for the runs of the contract suite, which have three epochs of five steps.
 
     With these options, such a run must reach all phases of the method. Methods need them if, with their
@@ -140,7 +140,7 @@ class Method:
     prepares_for_any_epochs: ClassVar[bool] = False
     """Do runs with different numbers of epochs share one preparation? Write a literal here, too."""
 
-    ablations: ClassVar[list[dict[str, Any]]] = []
+    ablations: ClassVar[list[Mapping[str, object]]] = []
     """Sets of options that take a part out of the method, to show what this part is worth.
 
     With each of them the method is no baseline, even if the suite's baseline uses the same module. Write a
@@ -162,7 +162,7 @@ class Method:
     option that has a list of values. Write a literal here, too.
     """
 
-    Config: ClassVar[type[Any]] = NoOptions
+    Config: ClassVar[type] = NoOptions
     """The options, a dataclass: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any, run: Run) -> None:

@@ -6,6 +6,7 @@ import inspect
 import io
 import textwrap
 import tokenize
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import pydantic
@@ -30,7 +31,7 @@ class Option(NamedTuple):
     help: str
 
 
-def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
+def resolve(plugin_class: type, options: Mapping[str, object]) -> Any:
     """Return the `Config` of a plug-in with these options; all others have their defaults.
 
     Raises:
@@ -143,7 +144,7 @@ def _plain(annotation: ast.expr) -> str:
     return ast.unparse(annotation)
 
 
-def _default(field: Any) -> str:
+def _default(field: dataclasses.Field[object]) -> str:
     if field.default is not dataclasses.MISSING:
         return repr(field.default)
     if field.default_factory is not dataclasses.MISSING:

@@ -3,10 +3,9 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 # Its name, and how it is read and written.
-_Setting = tuple[str, Callable[[], object], Callable[[Any], Any]]
+_Setting = tuple[str, Callable[[], object], Callable[..., object]]
 
 
 def read() -> list[object]:
