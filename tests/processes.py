@@ -20,7 +20,7 @@ import torch.distributed as dist
 from thinwire.base.placement import Address, Cluster, Placement
 from thinwire.train.cell_task import deterministic
 from thinwire.transport import rendezvous
-from thinwire.transport.agreement import first_difference
+from thinwire.transport.endpoint import first_difference
 from thinwire.transport.processes import Processes
 
 T = TypeVar("T")

@@ -18,7 +18,8 @@ from gpu_parts.part import Found, Place
 from thinwire.base.placement import on_gpu
 from thinwire.train.cell_task import deterministic
 from thinwire.train.trainer import Trainer
-from thinwire.transport import nccl, processes
+from thinwire.transport import processes
+from thinwire.transport.device import SideStream
 
 RANKS = small_run.CLUSTER.workers
 # Together: means in flight over several steps, of slices, in 16 bits; broadcasts; equal and ragged gathers.
@@ -90,13 +91,13 @@ def _rank(device: torch.device, names: tuple[str, ...]) -> list[Trained]:
 def _count_calls() -> list[str]:
     """A list that gets an entry for each call that a group of a device carries out."""
     calls: list[str] = []
-    submit = nccl.SideStream.submit
+    submit = SideStream.submit
 
-    def counted(self: nccl.SideStream, call: Any, exchange: Any) -> Any:
+    def counted(self: SideStream, call: Any, exchange: Any) -> Any:
         calls.append(call.verb)
         return submit(self, call, exchange)
 
-    nccl.SideStream.submit = counted  # type: ignore[method-assign]
+    SideStream.submit = counted  # type: ignore[method-assign]
     return calls
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.processes import reserved_port
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Placement, SharedFile
-from thinwire.transport import addresses
+from thinwire.transport import rendezvous
 from thinwire.transport.rendezvous import Refused, join, store_of
 
 # Ranks that come meet within this time; those that wait in vain have less, which messages round to 1 s.
@@ -101,16 +101,16 @@ def test_ranks_of_another_launch_at_the_same_port_do_not_meet():
 @pytest.mark.parametrize(("host", "found"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("first", "")])
 def test_rank_0_listens_beyond_its_host_only_if_others_are_there(host, found):
     try:
-        with addresses.listen(host, 0) as listener:
+        with rendezvous.listen(host, 0) as listener:
             assert listener.getsockname()[0] in ((found,) if found else ("::", "0.0.0.0"))
     except OSError:
         assert host == "::1", "no IPv6 here"
 
 
 def test_the_interface_towards_rank_0_is_found():
-    assert addresses.address_towards("127.0.0.1", 1) == "127.0.0.1"
-    assert addresses.address_towards("nobody.invalid", 1) is None
-    assert addresses.interface_of("127.0.0.1") == "lo"
-    assert addresses.interface_of("192.0.2.1") is None
+    assert rendezvous.address_towards("127.0.0.1", 1) == "127.0.0.1"
+    assert rendezvous.address_towards("nobody.invalid", 1) is None
+    assert rendezvous.interface_of("127.0.0.1") == "lo"
+    assert rendezvous.interface_of("192.0.2.1") is None
     if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
-        assert addresses.interface_of("::1") in ("lo", None)
+        assert rendezvous.interface_of("::1") in ("lo", None)

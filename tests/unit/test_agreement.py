@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from thinwire.base.errors import MethodError
-from thinwire.transport import agreement, wire_format
-from thinwire.transport.agreement import CallLog, first_difference
+from thinwire.transport import endpoint, flat_tensors, messages
 from thinwire.transport.call import Call
+from thinwire.transport.endpoint import CallLog, first_difference
 from thinwire.transport.metering import bytes_of_each
 
 
@@ -67,7 +67,7 @@ def test_workers_may_hand_over_ragged_payloads_of_any_size(in_words):
 
 
 def test_the_last_calls_are_remembered_by_number(monkeypatch):
-    monkeypatch.setattr(agreement, "REMEMBERED", 2)
+    monkeypatch.setattr(endpoint, "REMEMBERED", 2)
     made = log(mean(1), mean(2), mean(3))
     assert made.count == 3
     assert made.last() == {"2": "mean(values, float32[2])", "3": "mean(values, float32[3])"}
@@ -85,7 +85,7 @@ def test_calls_are_compared_in_the_order_of_their_numbers():
 
 def test_calls_that_one_remembers_and_another_has_forgotten_are_not_compared(monkeypatch):
     short = log(*[mean(1)] * 10).last()
-    monkeypatch.setattr(agreement, "REMEMBERED", 1)
+    monkeypatch.setattr(endpoint, "REMEMBERED", 1)
     assert first_difference({0: short, 5: log(*[mean(1)] * 9, mean(2)).last()}) == (
         "call 10: rank 0 calls mean(values, float32[1]) and rank 5 calls mean(values, float32[2])"
     )
@@ -95,7 +95,7 @@ def test_of_several_channels_that_disagree_all_ranks_name_the_same():
     """The order of a set of strings differs between processes."""
     calls = {f"node/{i}": {"calls": [i]} for i in range(20)}
     others = {key: {"calls": [-1]} for key in calls}
-    assert agreement.disagreeing([calls, others]) == "node/0"
+    assert endpoint.disagreeing([calls, others]) == "node/0"
 
 
 def payload(**sizes):
@@ -123,8 +123,8 @@ def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, des
 
 def test_tensors_lie_where_they_can_be_used_and_the_bytes_between_them_are_always_zero():
     payload = {"control": torch.ones(3, dtype=torch.bool), "values": torch.ones(1)}
-    header, body = wire_format.pack(payload, ragged=False)
-    assert wire_format.unpack(header, body)["values"].data_ptr() == body.data_ptr() + 8
+    header, body = messages.pack(payload, ragged=False)
+    assert messages.unpack(header, body)["values"].data_ptr() == body.data_ptr() + 8
     assert len(body) == 16
     assert body.tolist()[3:8] == [0] * 5
     assert body.tolist()[12:] == [0] * 4
@@ -132,12 +132,12 @@ def test_tensors_lie_where_they_can_be_used_and_the_bytes_between_them_are_alway
 
 def test_tensors_of_one_type_go_together():
     tensors = [torch.zeros(1), torch.zeros(2).half(), torch.zeros(3), torch.zeros(4).double()]
-    assert [[len(t) for t in alike] for alike in wire_format.by_dtype(tensors)] == [[1, 3], [2], [4]]
-    assert wire_format.by_dtype([]) == []
+    assert [[len(t) for t in alike] for alike in flat_tensors.by_dtype(tensors)] == [[1, 3], [2], [4]]
+    assert flat_tensors.by_dtype([]) == []
 
 
 def test_a_pool_reuses_what_was_returned_to_it():
-    pool, like = wire_format.Pool(), [torch.zeros(2), torch.zeros(3)]
+    pool, like = flat_tensors.Pool(), [torch.zeros(2), torch.zeros(3)]
     first = pool.take(like)
     second = pool.take(like)
     assert first.data_ptr() != second.data_ptr()
@@ -151,7 +151,7 @@ def test_a_pool_reuses_what_was_returned_to_it():
 
 def test_chunks_hold_every_number_once_and_in_order():
     tensors = [torch.arange(7), torch.arange(7, 9).view(2, 1), torch.arange(0), torch.arange(9, 20)]
-    chunks = list(wire_format.in_chunks(tensors, 4))
+    chunks = list(flat_tensors.in_chunks(tensors, 4))
     assert torch.cat([piece for chunk in chunks for piece in chunk]).tolist() == list(range(20))
     assert all(sum(map(len, chunk)) < 2 * 4 for chunk in chunks)
-    assert list(wire_format.in_chunks([], 4)) == []
+    assert list(flat_tensors.in_chunks([], 4)) == []

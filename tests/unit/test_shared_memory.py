@@ -14,7 +14,7 @@ from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.base.errors import ResourceError
 from thinwire.base.placement import Cluster
 from thinwire.traffic.wire_bytes import Ledger
-from thinwire.transport import shared_memory
+from thinwire.transport import shared_tensors
 from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import Run, SharedTensors
@@ -92,7 +92,7 @@ def test_too_few_open_files_are_one_sentence():
         assert sentence == "no memory can be shared by the workers of this node (Too many open files)"
     # A mate that has ended while channels open is lost.
     with pytest.raises(ConnectionLost, match="it has ended, or it runs in a PID namespace of its own"):
-        shared_memory._opened(2**22 + 1, 3, os.O_RDWR)
+        shared_tensors.opened(2**22 + 1, 3, os.O_RDWR)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_advice_fits_what_the_system_refuses(monkeypatch, number, words):
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(ResourceError, match=words):
-        shared_memory._opened(1, 3, os.O_RDWR)
+        shared_tensors.opened(1, 3, os.O_RDWR)
 
 
 def finds_no_room():

@@ -13,10 +13,11 @@ from tests.fake_gpu import CUDA, Stream
 from tests.unit.channels import Echo
 from thinwire.base.placement import Cluster
 from thinwire.traffic.wire_bytes import Ledger
-from thinwire.transport import links, nccl, wire_format
+from thinwire.transport import messages, nccl
 from thinwire.transport.call import Call, Group, Together
-from thinwire.transport.mean import PartMean
-from thinwire.transport.nccl import OnDeviceGroup, SideStream
+from thinwire.transport.device import SideStream
+from thinwire.transport.flat_tensors import PartMean
+from thinwire.transport.nccl import OnDeviceGroup
 
 
 class Issuing(Executor):
@@ -121,12 +122,12 @@ def seen(gpu, payloads):
 
 def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, monkeypatch):
     """The collective changes data only when its stream runs, seconds after it was issued."""
-    _, others = wire_format.pack(OTHERS, ragged=False)
+    _, others = messages.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
         gpu.put(4, effect=lambda: rows.copy_(torch.cat([row, others])))
 
-    monkeypatch.setattr(links, "_all_gather_single", all_gather)
+    monkeypatch.setattr(nccl, "_all_gather_single", all_gather)
     wait = verbs.gather(world, Call("gather", payload=OWN), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, wait())
@@ -136,7 +137,7 @@ def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, ve
 
 def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, monkeypatch):
     """Sends and receives run in a stream of NCCL's own, for which the call must wait."""
-    header, others = wire_format.pack(OTHERS, ragged=False)
+    header, others = messages.pack(OTHERS, ragged=False)
     received = []
 
     def transfer(ops):
@@ -154,7 +155,7 @@ def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, 
     monkeypatch.setattr(dist, "P2POp", operation)
     monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
     everybody = torch.cat([header, header])
-    monkeypatch.setattr(links, "_all_gather_single", lambda rows, row, group: rows.copy_(everybody))
+    monkeypatch.setattr(nccl, "_all_gather_single", lambda rows, row, group: rows.copy_(everybody))
     wait = verbs.push_pull(world, Call("push_pull", payload=OWN, partner=1), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, [wait()])
@@ -167,7 +168,7 @@ def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, 
 def exchanges(monkeypatch):
     """What goes over the network, by the first of two workers; the other one answers what it pushes."""
     made = []
-    header, _ = wire_format.pack(OTHERS, ragged=False)
+    header, _ = messages.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
         made.append("headers")
@@ -175,7 +176,7 @@ def exchanges(monkeypatch):
 
     monkeypatch.setattr(dist, "P2POp", lambda op, tensor, group_peer, group: op.__name__)
     monkeypatch.setattr(dist, "batch_isend_irecv", lambda ops: made.append(ops) or [])
-    monkeypatch.setattr(links, "_all_gather_single", all_gather)
+    monkeypatch.setattr(nccl, "_all_gather_single", all_gather)
     monkeypatch.setattr(nccl, "_reduce_scatter_single", lambda *_, group: made.append("reduce-scatter"))
     return made
 

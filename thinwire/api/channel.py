@@ -33,8 +33,8 @@ from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload
 from thinwire.traffic.wire_bytes import Ledger, Wire
 from thinwire.transport.call import Call, Group, Pending, Server, Together, serving
+from thinwire.transport.flat_tensors import PartMean, Reduced
 from thinwire.transport.interface import Transport
-from thinwire.transport.mean import PartMean, Reduced
 
 
 def hosting_rank(key: int | str, size: int) -> int:

@@ -24,7 +24,8 @@ from thinwire.config.hardware import Link
 from thinwire.emulation.network import INTERFACE
 from thinwire.traffic.wire_bytes import Ledger, payload_rate
 from thinwire.transport.interface import Transport
-from thinwire.transport.rendezvous import open_group, translated_errors
+from thinwire.transport.processes import open_group
+from thinwire.transport.rendezvous import translated_errors
 
 # A link that deviates further from its configured rate or latency gives no times.
 TOLERANCE = 0.05

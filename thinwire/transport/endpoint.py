@@ -1,97 +1,69 @@
-"""The end of a channel in one process, and which verbs it uses: in shared memory, over gloo or over NCCL."""
+"""The end of a channel in one process: which verbs it uses, and what its members compare.
 
-from collections import Counter
-from collections.abc import Callable
+The verbs are those in shared memory, over gloo or over NCCL. Of a call only a short digest is kept, which the
+members compare now and then. To say which call differs, calls must be kept in words. That takes longer than
+many a call, so it is done only for a worker that is being checked.
+"""
+
+from collections import Counter, deque
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import TypedDict
+from zlib import crc32
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from thinwire.base.errors import MethodError
 from thinwire.base.placement import Cluster
+from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import inprocess, metering, wire_format
-from thinwire.transport.agreement import CallLog, Summary
+from thinwire.transport import inprocess, metering
 from thinwire.transport.call import Call, Finish, Group, Pending
-from thinwire.transport.device import make_current
+from thinwire.transport.device import SideStream, make_current
 from thinwire.transport.gloo import Distributed
 from thinwire.transport.messages import FIRST_TAG_OF_MESSAGES, PointToPoint
-from thinwire.transport.metering import bytes_of_each
-from thinwire.transport.nccl import OnDeviceGroup, SideStream
+from thinwire.transport.nccl import OnDeviceGroup
 from thinwire.transport.rendezvous import translated_errors
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
 
-T = TypeVar("T")
+# How many of the last calls are kept in words.
+REMEMBERED = 200
 
 
-class InSharedMemory:
-    """The verbs of a channel whose members share a host."""
+class Summary(TypedDict):
+    """What one worker has done on one channel; the members compare their summaries."""
 
-    def __init__(self, memory: SharedMemory, in_order: ThreadPoolExecutor) -> None:
-        self._memory = memory
-        self._in_order = in_order  # one thread, so that calls are carried out in order
-        self.close = memory.close
+    calls: list[int]  # number and digest
+    sent: list[int]  # messages, by receiver
+    received: list[int]  # messages, by sender
 
-    def mean(self, group: Group, call: Call, number: int) -> Finish:
-        tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
-        if not call.fresh:
-            metering.mean(group, call.kind, nbytes(tensors))
 
-        def exchange() -> list[Tensor]:
-            for given, results in zip(wire_format.by_dtype(call.tensors), wire_format.by_dtype(tensors)):
-                self._memory.mean(given, into=results)
-            return tensors
+class CallLog:
+    """The calls of one worker on one channel: number and digest, and perhaps the last ones in words."""
 
-        return self._submit(group, call, number, exchange)
+    def __init__(self, in_words: bool) -> None:
+        self.count = 0
+        self.digest = 0
+        self._in_words = in_words
+        self._last: deque[str] = deque(maxlen=REMEMBERED)
 
-    def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+    def note(self, call: Call) -> None:
+        words = call.describe(self._in_words)
+        if self._in_words:
+            self._last.append(words)
+            carries = str([tuple(tensor.shape) for tensor in call.tensors])
+        else:
+            described = payloads.describe(call.payload, call.ragged)
+            carries = f"{len(call.tensors)} {nbytes(call.tensors)} {described}"
+        self.count += 1
+        self.digest = crc32(f"{words}{carries}".encode(), self.digest)
 
-        def exchange() -> list[Tensor]:
-            for same_type in wire_format.by_dtype(call.tensors):
-                self._memory.broadcast(same_type, call.partner)
-            return call.tensors
-
-        return self._submit(group, call, number, exchange)
-
-    def gather(self, group: Group, call: Call, number: int) -> Finish:
-        wait = self._submit(group, call, number, lambda: self._memory.gather(call.payload, call.ragged))
-
-        def finish() -> list[Payload]:
-            payloads = wait()
-            metering.gather(group, bytes_of_each(payloads, call.ragged))
-            return payloads
-
-        return finish
-
-    def push_pull(self, group: Group, call: Call, number: int) -> Finish:
-        def exchange() -> tuple[dict[str, list[int]], Payload]:
-            return self._memory.push_pull(call.payload, call.ragged, call.partner, call.serve)
-
-        wait = self._submit(group, call, number, exchange)
-
-        def finish() -> Payload:
-            pushed, answer = wait()
-            metering.push_pull(group, pushed, bytes_by_kind(answer, call.ragged), call.partner)
-            return answer
-
-        return finish
-
-    def _submit(self, group: Group, call: Call, number: int, exchange: Callable[[], T]) -> Callable[[], T]:
-        # Without the payload, whose sizes are compared later, when they have arrived.
-        description = f"call {number + 1} on run.{group.name}, {call.describe(in_full=False)}"
-        if call.tensors:
-            description += f" of {nbytes(call.tensors)} bytes"
-
-        def carry_out() -> T:
-            self._memory.begin(description)
-            return exchange()
-
-        return self._in_order.submit(metering.timed(call, carry_out)).result
+    def last(self) -> dict[str, str]:
+        """Return the last calls in words, by number, if they are kept; the first call has number 1."""
+        first = self.count - len(self._last) + 1
+        return {str(first + i): words for i, words in enumerate(self._last)}
 
 
 # The largest number of threads of a channel that wait for messages at the same time.
@@ -139,12 +111,11 @@ class Endpoint:
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
         self._holding = ThreadPoolExecutor(1, initializer=begin)
         on_one_host = len({cluster.node_of(member) for member in members}) == 1
-        self._verbs: OnDeviceGroup | InSharedMemory | Distributed
+        self._verbs: OnDeviceGroup | SharedMemory | Distributed
         if issuing is not None:
             self._verbs = OnDeviceGroup(group, device, SideStream(device, issuing))
         elif shared is not None and on_one_host:
-            memory = SharedMemory(self._place, self._size, self._exchange, shared)
-            self._verbs = InSharedMemory(memory, self._in_order)
+            self._verbs = SharedMemory(self._place, self._size, self._exchange, shared, self._in_order)
         else:
             self._verbs = Distributed(group, device, self._waiting, self._in_order, self._holding)
 
@@ -231,3 +202,44 @@ def begin_thread(device: torch.device) -> None:
     # In torch, the number of compute threads is a setting of each thread.
     torch.set_num_threads(1)
     make_current(device)
+
+
+def disagreeing(summaries: list[dict[str, Summary]]) -> str | None:
+    """A channel on which the workers have not made the same calls; None if there is none.
+
+    Here and below, `summaries` has those of every worker, by channel.
+    """
+    for key in sorted({key for summary in summaries for key in summary}):
+        if len({tuple(summary[key]["calls"]) for summary in summaries if key in summary}) > 1:
+            return key
+    return None
+
+
+def first_difference(logs: dict[int, dict[str, str]]) -> str | None:
+    """Describe the first call in which workers differ; None if there is none.
+
+    A worker that has not made as many calls yet does not count as different.
+
+    `logs` has what `CallLog.last` returned on each worker, by rank.
+    """
+    for number in sorted({number for log in logs.values() for number in log}, key=int):
+        calls = {rank: log[number] for rank, log in logs.items() if number in log}
+        first = next(iter(calls))
+        for rank, call in calls.items():
+            if call != calls[first]:
+                return f"call {number}: rank {first} calls {calls[first]} and rank {rank} calls {call}"
+    return None
+
+
+def require_received(summaries: list[dict[str, Summary]]) -> None:
+    """Raise a MethodError that names sender and receiver if a message has not been received."""
+    for key in sorted({key for summary in summaries for key in summary}):
+        members = [summary[key] for summary in summaries if key in summary]
+        for source, sender in enumerate(members):
+            for to, receiver in enumerate(members):
+                sent, received = sender["sent"][to], receiver["received"][source]
+                if sent != received:
+                    raise MethodError(
+                        f"rank {source} sent {sent} messages to rank {to} on run.{key.split('/')[0]}, which "
+                        f"asked for {received}"
+                    )

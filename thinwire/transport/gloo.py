@@ -13,9 +13,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import metering, wire_format
+from thinwire.transport import flat_tensors, messages, metering
 from thinwire.transport.call import Call, Finish, Group
-from thinwire.transport.mean import flat_share, write_mean
 from thinwire.transport.messages import FIRST_TAG_OF_CALLS, PointToPoint
 from thinwire.transport.metering import bytes_of_each, bytes_of_equal
 from thinwire.transport.rendezvous import translated_errors
@@ -65,7 +64,7 @@ class Distributed:
         serving: ThreadPoolExecutor,
         holding: ThreadPoolExecutor,
     ) -> None:
-        self._process_group, self._pool = group, wire_format.Pool()
+        self._process_group, self._pool = group, flat_tensors.Pool()
         self._turns = InTurn(holding)
         self._messages = PointToPoint(group, device, FIRST_TAG_OF_CALLS)
         self._waiting = waiting  # threads that wait for messages
@@ -77,24 +76,24 @@ class Distributed:
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(tensors))
-        by_type = wire_format.by_dtype(tensors)
-        rows = [flat_share(same_type, self._pool, group.size) for same_type in by_type]
+        by_type = flat_tensors.by_dtype(tensors)
+        rows = [flat_tensors.flat_share(same_type, self._pool, group.size) for same_type in by_type]
         ended = self._begin(call, rows, partial(dist.all_reduce, group=self._process_group, async_op=True))
 
         def finish() -> list[Tensor]:
             for same_type, row in zip(by_type, ended()):
-                write_mean(row, same_type, self._pool, group.size)
+                flat_tensors.write_mean(row, same_type, self._pool, group.size)
             return tensors
 
         return finish
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
         metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
-        by_type = wire_format.by_dtype(call.tensors)
+        by_type = flat_tensors.by_dtype(call.tensors)
         rows = [self._pool.take(same_type) for same_type in by_type]
         for same_type, row in zip(by_type, rows):
             if group.rank == call.partner:
-                wire_format.fill(row, same_type)
+                flat_tensors.fill(row, same_type)
 
         def start(row: Tensor) -> dist.Work | None:
             return dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
@@ -104,7 +103,7 @@ class Distributed:
         def finish() -> list[Tensor]:
             for same_type, row in zip(by_type, ended()):
                 if group.rank != call.partner:
-                    torch._foreach_copy_(same_type, wire_format.parts(row, same_type))
+                    torch._foreach_copy_(same_type, flat_tensors.parts(row, same_type))
                 self._pool.give_back(row)
             return call.tensors
 
@@ -115,7 +114,7 @@ class Distributed:
         return (self._gather_ragged if call.ragged else self._gather_equal)(group, call, number)
 
     def _gather_equal(self, group: Group, call: Call, number: int) -> Finish:
-        header, body = wire_format.pack(call.payload, ragged=False)
+        header, body = messages.pack(call.payload, ragged=False)
         bodies = [torch.empty_like(body) for _ in range(group.size)]
 
         def start(row: Tensor) -> dist.Work | None:
@@ -126,7 +125,7 @@ class Distributed:
 
         def finish() -> list[Payload]:
             list(ended())
-            return [wire_format.unpack(header, body) for body in bodies]
+            return [messages.unpack(header, body) for body in bodies]
 
         return finish
 

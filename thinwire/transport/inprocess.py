@@ -17,8 +17,7 @@ from torch import Tensor
 
 from thinwire.base.errors import MethodError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import mean, metering
-from thinwire.transport.agreement import require_same_call
+from thinwire.transport import flat_tensors, metering
 from thinwire.transport.call import Call, Group, Pending
 from thinwire.transport.interface import Kind, Transport
 from thinwire.transport.metering import bytes_of_each
@@ -123,7 +122,7 @@ class InProcess(Transport):
         if len(members) == group.size:
             del self._collectives[place]
             try:
-                require_same_call(group, place[1], [member.call for member in members])
+                _require_same_call(group, place[1], [member.call for member in members])
                 complete(members)
             except Exception as error:
                 self._failed = error
@@ -181,6 +180,25 @@ class InProcess(Transport):
         return "; ".join(parts)
 
 
+def _require_same_call(group: Group, number: int, calls: list[Call]) -> None:
+    """Raise a MethodError if the members, all of them in this process, have made different calls."""
+    first = calls[0]
+    expected = _must_agree(first)
+    for rank, call in enumerate(calls[1:], 1):
+        if _must_agree(call) != expected:
+            raise MethodError(
+                f"call {number + 1} on run.{group.name} does not agree: rank 0 calls "
+                f"{first.describe()} and rank {rank} calls {call.describe()}"
+            )
+
+
+def _must_agree(call: Call) -> tuple[object, ...]:
+    """Everything in which the calls of all members must agree."""
+    layout = [(tensor.shape, tensor.dtype) for tensor in call.tensors]
+    series = None if call.together is None else (call.together.reduces, call.place)
+    return call.verb, call.kind, call.partner, call.key, call.ragged, series, layout
+
+
 def complete(members: list[Pending[object]]) -> None:
     """Complete a collective call for all members of a channel, given in the order of their ranks."""
     _VERBS[members[0].call.verb](members)
@@ -189,10 +207,9 @@ def complete(members: list[Pending[object]]) -> None:
 def _mean(members: list[Pending[object]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
-    if len(members) > 1 and total:
+    if len(members) > 1:
         everybody = [total, *(call.tensors for call in calls[1:])]
-        for dtype in {tensor.dtype for tensor in total}:
-            own, *others = ([tensor for tensor in each if tensor.dtype == dtype] for each in everybody)
+        for own, *others in zip(*map(flat_tensors.by_dtype, everybody)):
             _mean_of_one_type(own, others)
     size = nbytes(total)
     for member in members:
@@ -213,10 +230,10 @@ def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
     Tensors are added in the order of the ranks, so that the rounding is the same every time.
     """
     count = 1 + len(others)
-    mean.divide_before_sum(own, count)
+    flat_tensors.divide_before_sum(own, count)
     for tensors in others:
-        torch._foreach_add_(own, mean.shares(tensors, count))
-    mean.divide_after_sum(own, count)
+        torch._foreach_add_(own, flat_tensors.shares(tensors, count))
+    flat_tensors.divide_after_sum(own, count)
 
 
 def _gather(members: list[Pending[object]]) -> None:

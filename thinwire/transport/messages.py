@@ -1,4 +1,4 @@
-"""Messages over torch.distributed in the memory of the host.
+"""Payloads as messages: how they are laid out, and how the host sends them over torch.distributed.
 
 Tags identify them, so a receiver may ask for them in any order. Payloads go through the memory of the host,
 even if they come from a GPU. The reason is that NCCL has no tags (pytorch/pytorch#125079). There, a send may
@@ -16,9 +16,59 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.traffic.payload import Payload
-from thinwire.transport import wire_format
+from thinwire.traffic.wire_bytes import KINDS
+from thinwire.traffic.payload import DTYPES, Payload
 from thinwire.transport.rendezvous import translated_errors
+
+# How many numbers a header has. The first three are the bytes of the body, whether it is ragged, and the
+# number of tensors. Then each tensor has its kind, type and length.
+HEADER = 3 + 3 * len(KINDS)
+# Tensors begin at multiples of this many bytes, so that they can be used inside the body without copies.
+_ALIGNED = 8
+
+
+def pack(payload: Payload, ragged: bool) -> tuple[Tensor, Tensor]:
+    """Return the header, int64 [HEADER] on the CPU, and the body, uint8 [bytes] on the tensors' device."""
+    entries: list[int] = []
+    size = 0
+    for kind, tensor in payload.items():
+        entries += [KINDS.index(kind), DTYPES.index(tensor.dtype), len(tensor)]
+        size += _room(len(tensor), tensor.dtype)
+    header = torch.zeros(HEADER, dtype=torch.int64)
+    header[: 3 + len(entries)] = torch.tensor([size, int(ragged), len(payload), *entries])
+    device = next((tensor.device for tensor in payload.values()), None)
+    body = torch.zeros(size, dtype=torch.uint8, device=device)
+    for part, tensor in zip(unpack(header, body).values(), payload.values()):
+        part.copy_(tensor.detach())
+    return header, body
+
+
+def body_bytes(header: Tensor) -> int:
+    return int(header[0])
+
+
+def is_ragged(header: Tensor) -> bool:
+    """Did the sender declare the payload ragged?"""
+    return bool(header[1])
+
+
+def unpack(header: Tensor, body: Tensor) -> Payload:
+    """Return the payload of a header and a body; its tensors are views of the body."""
+    _, _, tensors, *entries = header.tolist()
+    payload, start = {}, 0
+    for first in range(0, 3 * tensors, 3):
+        kind, dtype, length = entries[first : first + 3]
+        type_ = DTYPES[dtype]
+        payload[KINDS[kind]] = body[start : start + length * type_.itemsize].view(type_)
+        start += _room(length, type_)
+    return payload
+
+
+def _room(length: int, dtype: torch.dtype) -> int:
+    """The bytes of a tensor in the body, including the padding before the next one."""
+    size = length * dtype.itemsize
+    return size + -size % _ALIGNED
+
 
 # Tags of torch.distributed have 31 bits. A message needs two tags: one for its header and one for its body.
 _TAGS = 2**30
@@ -58,7 +108,7 @@ class PointToPoint:
 
         `left` is called in a thread as soon as a part of the message has left.
         """
-        header, body = wire_format.pack(payload, ragged)
+        header, body = pack(payload, ragged)
         for part_number, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
                 with translated_errors():
@@ -67,7 +117,7 @@ class PointToPoint:
 
     def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
         """Wait for a payload from each of the members."""
-        headers = [torch.empty(wire_format.HEADER, dtype=torch.int64) for _ in sources]
+        headers = [torch.empty(HEADER, dtype=torch.int64) for _ in sources]
         bodies = []
         with translated_errors():
             receiving = [
@@ -76,13 +126,13 @@ class PointToPoint:
             ]
             for work, header, source in zip(list(receiving), headers, sources):
                 work.wait()
-                bodies.append(torch.empty(wire_format.body_bytes(header), dtype=torch.uint8))
+                bodies.append(torch.empty(body_bytes(header), dtype=torch.uint8))
                 if len(bodies[-1]):
                     receiving.append(self._group.recv([bodies[-1]], source, self._tag(tag, 1)))
             for work in receiving[len(headers) :]:
                 work.wait()
         return [
-            Received(wire_format.unpack(header, body.to(self._device)), wire_format.is_ragged(header))
+            Received(unpack(header, body.to(self._device)), is_ragged(header))
             for header, body in zip(headers, bodies)
         ]
 

@@ -11,8 +11,10 @@ Messages always go point to point through the memory of the host: see `messages`
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
@@ -25,17 +27,25 @@ from torch.nn import functional
 from thinwire.base.errors import MethodError
 from thinwire.base.placement import Cluster
 from thinwire.traffic.payload import Payload
-from thinwire.transport.agreement import disagreeing, first_difference, require_received
 from thinwire.transport.call import Call, Finish, Group, Pending, channel_key
 from thinwire.transport.device import open_nccl_communicators, uses_device_group
-from thinwire.transport.endpoint import Endpoint, begin_thread
+from thinwire.transport.endpoint import (
+    Endpoint,
+    begin_thread,
+    disagreeing,
+    first_difference,
+    require_received,
+)
 from thinwire.transport.interface import Ended, Kind, Outcome, Transport
-from thinwire.transport.rendezvous import ConnectionLost, open_group, translated_errors
+from thinwire.transport.rendezvous import GLOO_INTERFACE, ConnectionLost, translated_errors
 from thinwire.transport.shared_tensors import SharedTensors
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.
 REPORTING_SECONDS = 3.0
+# Of gloo, whose 30 minutes would end ranks that wait while another one verifies a large data set. Whether a
+# rank still makes progress, its heartbeat says.
+_UNLIMITED = timedelta(days=7)
 
 
 class Processes(Transport):
@@ -241,3 +251,26 @@ def _process_groups(cluster: Cluster, backend: str) -> dict[tuple[str, tuple[int
         for members in dict.fromkeys(groups[name] for groups in of_workers)
         if len(members) > 1
     }
+
+
+def open_group(members: list[int] | None, backend: str, interface: str | None = None) -> dist.ProcessGroup:
+    """Open the process group of some ranks, or of all; all ranks must open all groups in the same order.
+
+    Args:
+        members: the ranks.
+        backend: of torch.distributed.
+        interface: of gloo's connections; None for the one over which the ranks meet.
+
+    Raises:
+        ConnectionLost: a member did not come.
+    """
+    limit = _UNLIMITED if backend == "gloo" else None
+    usual = os.environ.get(GLOO_INTERFACE)
+    if interface is not None:
+        os.environ[GLOO_INTERFACE] = interface
+    try:
+        with translated_errors():
+            return dist.new_group(members, backend=backend, timeout=limit)
+    finally:
+        if interface is not None and usual is not None:
+            os.environ[GLOO_INTERFACE] = usual

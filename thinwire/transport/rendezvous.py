@@ -5,31 +5,34 @@ the loopback, so that no other host can reach them. Ranks that srun or torchrun 
 `TCPStore`, which rank 0 serves.
 """
 
+import fcntl
+import ipaddress
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, PrefixStore, Store, TCPStore
 
 from thinwire.base.errors import UserError, shortage
 from thinwire.base.placement import Address, Placement, SharedFile
-from thinwire.transport.addresses import address_towards, interface_of, is_loopback, is_unknown, listen
 
 T = TypeVar("T")
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 _REFUSAL_SECONDS = 10.0  # that rank 0 waits until the others have received why it refuses to begin
 _MOST_NAMED = 8  # missing ranks in a message
-# Of gloo, whose 30 minutes would end ranks that wait while another one verifies a large data set. Whether a
-# rank still makes progress, its heartbeat says.
-_UNLIMITED = timedelta(days=7)
 _GLOO = "gloo/"  # gloo raises plain RuntimeErrors, which begin with the file of its source
+_SIOCGIFADDR = 0x8915  # from <linux/sockios.h>
+_IFREQ = struct.Struct("16s24x")  # the name of an interface, and room for an address
+_BACKLOG = 4096
 _joined: list[Store] = []  # the store of this process; in rank 0 it serves the others as long as it exists
 
 
@@ -127,29 +130,6 @@ def _meet(placement: Placement, store: Store, timeout_seconds: float, refusal: s
     dist.init_process_group(
         "gloo", store=group, rank=placement.rank, world_size=placement.workers, timeout=limit
     )
-
-
-def open_group(members: list[int] | None, backend: str, interface: str | None = None) -> Any:
-    """Open the process group of some ranks, or of all; all ranks must open all groups in the same order.
-
-    Args:
-        members: the ranks.
-        backend: of torch.distributed.
-        interface: of gloo's connections; None for the one over which the ranks meet.
-
-    Raises:
-        ConnectionLost: a member did not come.
-    """
-    limit = _UNLIMITED if backend == "gloo" else None
-    usual = os.environ.get(GLOO_INTERFACE)
-    if interface is not None:
-        os.environ[GLOO_INTERFACE] = interface
-    try:
-        with translated_errors():
-            return dist.new_group(members, backend=backend, timeout=limit)
-    finally:
-        if interface is not None and usual is not None:
-            os.environ[GLOO_INTERFACE] = usual
 
 
 def store_of(placement: Placement, address: Address, timeout_seconds: float, serve: bool = False) -> Store:
@@ -251,3 +231,65 @@ def _told(rank: int) -> str:
 
 def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen at a port of all addresses of this host, or of the loopback alone if `host` is one of it.
+
+    torch would listen at all addresses even if all ranks are on one host.
+
+    Raises:
+        OSError: the port is taken, or this process may not use it.
+    """
+    if is_loopback(host):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), backlog=_BACKLOG)
+    return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+
+
+def is_loopback(host: str) -> bool:
+    """Does this name or address mean the loopback on every host?"""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def is_unknown(host: str) -> bool:
+    """Does the resolver answer that there is no such host? False where it gives no answer for now."""
+    try:
+        socket.getaddrinfo(host, None)
+    except socket.gaierror as error:
+        return error.errno in (socket.EAI_NONAME, socket.EAI_NODATA)
+    return False
+
+
+def address_towards(host: str, port: int) -> str | None:
+    """Return the address of this host from which packets to another one leave; None if that is unknown."""
+    with suppress(OSError):
+        for family, kind, _, _, full in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
+            with suppress(OSError), socket.socket(family, kind) as any_socket:
+                any_socket.connect(full)  # sends nothing
+                return str(any_socket.getsockname()[0])
+    return None
+
+
+def interface_of(address: str) -> str | None:
+    """Return the interface with an address; None if it is not found, as for second addresses."""
+    wanted = ipaddress.ip_address(address.partition("%")[0])
+    if wanted.version == 6:
+        with suppress(OSError):
+            for line in Path("/proc/net/if_inet6").read_text().splitlines():
+                found, *_, name = line.split()
+                if bytes.fromhex(found) == wanted.packed:
+                    return name
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, _IFREQ.pack(name.encode()))
+                if answer[20:24] == wanted.packed:
+                    return name
+    return None

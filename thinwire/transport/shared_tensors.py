@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from thinwire.base.errors import ResourceError
+from thinwire.base.errors import ResourceError, shortage
+from thinwire.transport.rendezvous import ConnectionLost
 
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
@@ -32,6 +33,11 @@ class Segment:
             return cls(os.memfd_create("thinwire"))
         except OSError as error:
             raise no_shared_memory(error) from None
+
+    @classmethod
+    def of(cls, process: int, number: int) -> "Segment":
+        """Return the segment that another process of this host has open; see `opened`."""
+        return cls(opened(process, number, os.O_RDWR))
 
     def reserve(self, size: int) -> None:
         """Grow to at least `size` bytes.
@@ -64,6 +70,26 @@ class Segment:
 def no_shared_memory(error: OSError) -> ResourceError:
     """What to raise where the system gives no memory or no pipe."""
     return ResourceError(f"no memory can be shared by the workers of this node ({error.strerror})")
+
+
+def opened(process: int, number: int, how: int) -> int:
+    """Open a file that another process of this host has open.
+
+    Raises:
+        ConnectionLost: that process has ended.
+        ResourceError: the system refuses.
+    """
+    try:
+        return os.open(f"/proc/{process}/fd/{number}", how)
+    except (FileNotFoundError, ProcessLookupError):
+        raise ConnectionLost(
+            f"process {process} is not there: it has ended, or it runs in a PID namespace of its own"
+        ) from None
+    except OSError as error:
+        raise shortage(error) or ResourceError(
+            f"the memory of process {process} cannot be opened ({error.strerror}): the workers of a node run "
+            "as one user, in one container"
+        ) from None
 
 
 class Run(NamedTuple):
