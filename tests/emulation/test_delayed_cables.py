@@ -16,8 +16,8 @@ from tests.processes import CONTEXT, apart
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
 from thinwire.config.hardware import load_cluster
-from thinwire.emulation import delayed_cables
-from thinwire.emulation.delayed_cables import Cable
+from thinwire.emulation import linux
+from thinwire.emulation.linux import Cable
 from thinwire.emulation.network import Network, require_emulable
 
 DELAY = 0.05
@@ -30,7 +30,7 @@ def test_what_a_node_sends_is_delayed_in_order_and_what_it_receives_is_not():
     ends = Cable(its_end.fileno(), port.fileno())
     for descriptor in ends:
         os.set_blocking(descriptor, False)
-    carrier = threading.Thread(target=delayed_cables.pass_on, args=([ends], DELAY, until))
+    carrier = threading.Thread(target=linux.pass_on, args=([ends], DELAY, until))
     carrier.start()
     began = time.monotonic()
     for frame in (b"1", b"2"):
@@ -48,8 +48,8 @@ def test_what_a_node_sends_is_delayed_in_order_and_what_it_receives_is_not():
 
 @pytest.fixture(scope="module")
 def delayable(emulable):
-    if not os.access(delayed_cables.DEVICE, os.R_OK | os.W_OK):
-        pytest.skip(f"{delayed_cables.DEVICE} cannot be opened")
+    if not os.access(linux.DEVICE, os.R_OK | os.W_OK):
+        pytest.skip(f"{linux.DEVICE} cannot be opened")
 
 
 def echoes(rate, latency, sizes):

@@ -156,7 +156,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(project):
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-MAKES_A_USER_NAMESPACE = "from thinwire.emulation import namespaces; namespaces.begin_user()"
+MAKES_A_USER_NAMESPACE = "from thinwire.emulation import linux; linux.begin_user()"
 # Far longer than the run takes on a slow machine.
 MOST_SECONDS = 240
 

@@ -16,7 +16,7 @@ from tests.emulation.forks import begun
 from tests.processes import apart
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster, Placement, SharedFile
-from thinwire.emulation import delayed_cables, emulated_run, network
+from thinwire.emulation import emulated_run, linux, network
 from thinwire.emulation.emulated_run import bytes_sent
 from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, address
 from thinwire.transport import rendezvous
@@ -153,7 +153,7 @@ def refusal(nodes, raised):
             "`tc` failed, so the kernel may lack veth, bridge or tbf (Error: unknown)",
         ),
         (
-            FileNotFoundError(2, "No such file or directory", delayed_cables.DEVICE),
+            FileNotFoundError(2, "No such file or directory", linux.DEVICE),
             "it delays what links carry with TAP devices, and /dev/net/tun cannot be opened (No such file or "
             "directory); choose a cluster with latency_seconds: 0",
         ),

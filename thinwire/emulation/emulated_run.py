@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -90,12 +91,12 @@ def calibrate(cluster: Cluster, transport: Transport, link: Link) -> Calibration
         for node in range(cluster.nodes):
             here, there = node * first, (node + 1) % cluster.nodes * first
             if rank == here:
-                trip = _seconds(_SMALL_TIMES, lambda to=there: _send(small, to, group))  # type: ignore[misc]
-                whole = _seconds(_LARGE_TIMES, lambda to=there: _send(large, to, group))  # type: ignore[misc]
+                trip = _seconds(_SMALL_TIMES, partial(_send, small, there, group))
+                whole = _seconds(_LARGE_TIMES, partial(_send, large, there, group))
                 ways.append((size / (whole - 2 * link.latency_seconds), trip))
             elif rank == there:
-                for buffer, times in ((small, _SMALL_TIMES), (large, _LARGE_TIMES)):
-                    _seconds(times, lambda b=buffer, source=here: _answer(b, source, group))  # type: ignore[misc]
+                _seconds(_SMALL_TIMES, partial(_answer, small, here, group))
+                _seconds(_LARGE_TIMES, partial(_answer, large, here, group))
             dist.barrier(group)
         sums = [(n, _all_reduce_seconds(n, group)) for n in (min(_SMALL_BYTES, size), size)]
         dist.destroy_process_group(group)

@@ -9,7 +9,7 @@
 Each cable has the rate of the link in each direction: `eth0` limits what its node sends, and the port what
 it receives. So several nodes that send to the same node share its link, as at a switch. Only descriptors hold
 the nodes, so nodes and links vanish with the last process that has them open, however it ends. Where links
-have a latency, a process passes on what they carry: see `delayed_cables`.
+have a latency, a process passes on what they carry: see `linux`.
 
 As on many clusters, there is a second network for management, without limits. Over it the ranks exchange
 their status, which would otherwise wait behind the messages of a method, and the method with it.
@@ -25,8 +25,8 @@ from pathlib import Path
 
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
-from thinwire.emulation import delayed_cables, namespaces
-from thinwire.emulation.delayed_cables import Cable
+from thinwire.emulation import linux
+from thinwire.emulation.linux import Cable
 
 INTERFACE, MANAGEMENT = "eth0", "mgmt0"
 # Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
@@ -58,7 +58,7 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
         OSError: this process may make no namespaces, or a program is missing.
         subprocess.CalledProcessError: the kernel lacks something.
     """
-    bridge = namespaces.new_network()
+    bridge = linux.new_network()
     for name in ("bridge", "management"):
         _batch("ip", [f"link add {name} type bridge", f"link set {name} up"], bridge)
     made, cables = [bridge], []
@@ -66,7 +66,7 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
     for node in range(nodes):
         port = f"port{node}"
         try:
-            namespace = namespaces.new_network()
+            namespace = linux.new_network()
             made.append(namespace)
             if latency_seconds:
                 cables.append(_delayed_cable(port, bridge, namespace))
@@ -91,13 +91,13 @@ class NodeFailed(Exception):
 
 
 def _cable(port: str, interface: str, bridge: int, namespace: int) -> None:
-    with namespaces.entered(namespace) as number:
+    with linux.entered(namespace) as number:
         # `ip` finds the namespace of the other end by a process in it, which is this process.
         _batch("ip", [f"link add {port} type veth peer name {interface} netns {number}"], bridge)
 
 
 def _delayed_cable(port: str, bridge: int, namespace: int) -> Cable:
-    return Cable(delayed_cables.tap(INTERFACE, namespace), delayed_cables.tap(port, bridge))
+    return Cable(linux.tap(INTERFACE, namespace), linux.tap(port, bridge))
 
 
 def _tune_for_latency(namespace: int, under_way: int) -> None:
@@ -106,7 +106,7 @@ def _tune_for_latency(namespace: int, under_way: int) -> None:
     Where other congestion controls are the machine's default, they differ in how they use such a link. Reno
     is on every Linux. A window outlasts a pause: otherwise, it would grow anew after each local step.
     """
-    with namespaces.entered(namespace):
+    with linux.entered(namespace):
         settings = Path("/proc/sys/net/ipv4")
         (settings / "tcp_congestion_control").write_text("reno")
         (settings / "tcp_slow_start_after_idle").write_text("0")
@@ -145,7 +145,7 @@ def _batch(program: str, commands: list[str], namespace: int) -> None:
         check=True,
         capture_output=True,
         text=True,
-        preexec_fn=lambda: namespaces.enter(namespace),
+        preexec_fn=lambda: linux.enter(namespace),
     )
 
 
@@ -190,8 +190,8 @@ class Network:
     def enter(self, node: int) -> None:
         """Move this process to a node. It must have one thread; open sockets stay on their old network."""
         user, _bridge, *nodes = self._descriptors
-        namespaces.enter(user, namespaces.USER)
-        namespaces.enter(nodes[node])
+        linux.enter(user, linux.USER)
+        linux.enter(nodes[node])
 
     def close(self) -> None:
         """Let go of the nodes; they vanish once no process is on them."""
@@ -216,7 +216,7 @@ def _build_in_fork(there: socket.socket, nodes: int, rate: float, latency: float
         descriptors: list[int] = []
         cables: list[Cable] = []
         try:
-            user = namespaces.current(namespaces.USER) if os.geteuid() == 0 else namespaces.begin_user()
+            user = linux.current(linux.USER) if os.geteuid() == 0 else linux.begin_user()
             made, cables = build(nodes, rate, latency)
             descriptors = [user, *made]
         except Exception as error:
@@ -228,7 +228,7 @@ def _build_in_fork(there: socket.socket, nodes: int, rate: float, latency: float
         for descriptor in descriptors:
             os.close(descriptor)
         if cables:
-            delayed_cables.pass_on(cables, latency, there)
+            linux.pass_on(cables, latency, there)
     finally:
         os._exit(0)
 
@@ -252,9 +252,9 @@ def _reason(error: Exception) -> str:
     """Why the network could not be made, and what to do, in a clause."""
     if isinstance(error, NodeFailed):
         return f"{_reason(error.cause)}; {error.node} nodes were made, so choose fewer"
-    if isinstance(error, OSError) and error.filename == delayed_cables.DEVICE:
+    if isinstance(error, OSError) and error.filename == linux.DEVICE:
         return (
-            f"it delays what links carry with TAP devices, and {delayed_cables.DEVICE} cannot be opened "
+            f"it delays what links carry with TAP devices, and {linux.DEVICE} cannot be opened "
             f"({error.strerror}); choose a cluster with latency_seconds: 0"
         )
     if isinstance(error, FileNotFoundError) and error.filename in ("ip", "tc"):

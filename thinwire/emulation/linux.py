@@ -1,24 +1,109 @@
-"""Cables that delay what nodes send: a process passes frames on, because many kernels have no netem.
+"""What emulation needs of Linux: network namespaces, and cables that delay what nodes send.
+
+Only file descriptors hold the namespaces: they vanish with the last of these. A process without root first
+needs a user namespace, in which it may make others.
+
+A process delays what goes over a cable, because many kernels have no netem.
 
     node 0: eth0 --- this process --- port0  bridge
 
-Both ends of a cable are TAP devices, whose frames a process reads and writes. What limits the rate of a cable
-is at its ends, as it is without a delay. So this process only waits: a frame that a node has sent goes on
-after the delay, and one that a node receives goes on at once.
+Both ends of a cable are TAP devices, whose frames the process reads and writes. What limits the rate of a
+cable is at its ends, as it is without a delay. So the process only waits: a frame that a node has sent goes
+on after the delay, and one that a node receives goes on at once.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
 import select
 import socket
 import struct
+import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from thinwire.emulation import namespaces
+# From <sched.h>; Python has them from 3.12 on.
+NET, USER = 0x40000000, 0x10000000
+_FILES = {NET: "net", USER: "user"}
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def new_network() -> int:
+    """Make a network namespace; returns the descriptor that holds it.
+
+    Raises:
+        OSError: this process may not, or there are too many.
+    """
+    with _returning():
+        _require(_LIBC.unshare(NET))
+        return current(NET)
+
+
+def begin_user() -> int:
+    """Move this process, which has one thread, to a new user namespace, in which it is root.
+
+    It also moves to a new network namespace, because it could never return to one of the system. Gives the
+    descriptor that holds the user namespace.
+
+    Raises:
+        OSError: this system does not allow it.
+    """
+    user, group = os.geteuid(), os.getegid()
+    _require(_LIBC.unshare(USER | NET))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    return current(USER)
+
+
+def current(kind: int) -> int:
+    """A descriptor that holds the namespace of this thread, of this kind: `NET` or `USER`."""
+    return os.open(f"/proc/thread-self/ns/{_FILES[kind]}", os.O_RDONLY)
+
+
+def enter(namespace: int, kind: int = NET) -> None:
+    """Move this thread to a namespace. Sockets that it has open stay where they are.
+
+    Raises:
+        OSError: this process may not; or it has several threads, and the namespace is of users.
+    """
+    if os.path.samestat(os.fstat(namespace), os.stat(f"/proc/thread-self/ns/{_FILES[kind]}")):
+        return
+    _require(_LIBC.setns(namespace, kind))
+
+
+@contextmanager
+def entered(namespace: int) -> Iterator[int]:
+    """Move this thread to a network namespace, and back at the end of the block.
+
+    Gives a number by which other programs find this thread, and so the namespace.
+    """
+    with _returning():
+        enter(namespace)
+        yield threading.get_native_id()
+
+
+@contextmanager
+def _returning() -> Iterator[None]:
+    """Return this thread to its network namespace at the end of the block."""
+    before = current(NET)
+    try:
+        yield
+    finally:
+        enter(before)
+        os.close(before)
+
+
+def _require(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
 
 DEVICE = "/dev/net/tun"
 # From <linux/if_tun.h>.
@@ -44,7 +129,7 @@ def tap(name: str, namespace: int) -> int:
     Raises:
         OSError: the kernel has none, or this process may not open them.
     """
-    with namespaces.entered(namespace):
+    with entered(namespace):
         made = os.open(DEVICE, os.O_RDWR | os.O_NONBLOCK)
         flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR
         try:
@@ -92,11 +177,9 @@ def pass_on(cables: Sequence[Cable], delay_seconds: float, until: socket.socket)
 def _frames(descriptor: int) -> list[bytes]:
     """The next frames that wait at one end."""
     frames: list[bytes] = []
-    try:
+    with suppress(BlockingIOError):
         while len(frames) < _FRAMES_AT_ONCE:
             frames.append(os.read(descriptor, _FRAME))
-    except BlockingIOError:
-        pass
     return frames
 
 
