@@ -34,29 +34,21 @@ def world_of_three():
     return world(WORKERS)[1]
 
 
-def names_while_it_is_open():
-    before = sorted(os.listdir("/dev/shm"))
-    channel = world_of_three()
-    channel.mean([torch.ones(10_000)]).wait()
-    return sorted(os.listdir("/dev/shm")) == before
-
-
-def test_nothing_has_a_name():
-    assert processes.run(names_while_it_is_open, WORKERS) == [True] * WORKERS
-
-
-def descriptors_of_one_more():
-    """How many files are open after a transport was opened and closed, each time."""
+def names_and_files_left():
+    """What has a name while a transport is open; and the files that are open after each of three."""
     counts = []
     for _ in range(3):
-        world_of_three().mean([torch.ones(3)]).wait()
+        before = os.listdir("/dev/shm")
+        world_of_three().mean([torch.ones(10_000)]).wait()
+        named = set(os.listdir("/dev/shm")) - set(before)
         processes.close()
         counts.append(len(os.listdir("/proc/self/fd")))
-    return counts
+    return named, counts
 
 
-def test_closing_gives_everything_back():
-    for counts in processes.run(descriptors_of_one_more, WORKERS):
+def test_nothing_has_a_name_and_closing_gives_everything_back():
+    for named, counts in processes.run(names_and_files_left, WORKERS):
+        assert not named
         assert counts[1] == counts[2]
 
 
@@ -155,13 +147,25 @@ def numbers(rank, dtype):
     return [(torch.randn(shape, generator=drawn) * 10.0**rank).to(dtype) for shape in SHAPES]
 
 
+def watched(ways):
+    """Note how each mean is taken, and of how many runs."""
+
+    def note(name, way):
+        def taken(memory, what, *rest):
+            ways.append((name, len(what)))
+            way(memory, what, *rest)
+
+        return taken
+
+    SharedMemory._reduce_in_place = note("in place", SharedMemory._reduce_in_place)
+    SharedMemory._reduce_in_turn = note("in turn", SharedMemory._reduce_in_turn)
+
+
 def means(workers, dtype):
     """The means of the same numbers, in shared memory and elsewhere; and which way each went."""
     transport, channel = world(workers)
     ways = []
-    in_place, in_turn = SharedMemory._reduce_in_place, SharedMemory._reduce_in_turn
-    SharedMemory._reduce_in_place = lambda *args: (ways.append("in place"), in_place(*args))
-    SharedMemory._reduce_in_turn = lambda *args: (ways.append("in turn"), in_turn(*args))
+    watched(ways)
     own = numbers(channel.rank, dtype)
     here = transport.shared_like(own)
     for place, tensor in zip(here, own):
@@ -178,7 +182,7 @@ def means(workers, dtype):
         call.wait()
     assert all(map(torch.equal, here, own))
     assert all(map(torch.equal, fresh, own))
-    return ways, [tensor.double() for tensor in own]
+    return [way for way, _ in ways], [tensor.double() for tensor in own]
 
 
 TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -193,10 +197,8 @@ def test_means_in_place_have_the_bits_of_all_others(workers):
         for ways, found in outcome:
             assert ways == ["in turn", "in place", "in turn", "in place"]
             for number, mean in enumerate(found):
-                parts = [own[number] / workers if dtype.itemsize == 2 else own[number] for own in every]
-                total = parts[0]
-                for part in parts[1:]:
-                    total = total + part
+                first, *others = [own[number] / (workers if dtype.itemsize == 2 else 1) for own in every]
+                total = sum(others, start=first)
                 assert torch.equal(mean, (total if dtype.itemsize == 2 else total / workers).double())
 
 
@@ -243,17 +245,12 @@ def test_a_gradient_that_a_method_keeps_is_never_overwritten():
 
 def places_of_gradients():
     ways = []
-    in_place = SharedMemory._reduce_in_place
-    SharedMemory._reduce_in_place = lambda self, runs, dtype: (
-        ways.append(len(runs)),
-        in_place(self, runs, dtype),
-    )
-    run = small.trainer(small.task(2, epochs=1), "ssgd", bucket_mb=0.001)
-    run.train()
-    return ways
+    watched(ways)
+    small.trainer(small.task(2, epochs=1), "ssgd", bucket_mb=0.001).train()
+    return [runs for way, runs in ways if way == "in place"]
 
 
 def test_each_bucket_of_gradients_is_one_run_in_shared_memory():
-    for ways in processes.run(places_of_gradients, 2):
-        assert len(ways) > 10
-        assert set(ways) == {1}
+    for runs in processes.run(places_of_gradients, 2):
+        assert len(runs) > 10
+        assert set(runs) == {1}

@@ -74,22 +74,6 @@ def test_the_seconds_of_a_step_are_all_its_spans(trace):
     assert sum(step_seconds(one_step).values()) == pytest.approx(lengths[1])
 
 
-class Machines:
-    """Answers as other processes would, whose clocks are ahead by known times."""
-
-    def __init__(self, machines, ahead_ns):
-        self.machines, self.ahead_ns = machines, ahead_ns
-
-    def share(self, own):
-        if own is None:
-            return [None] * len(self.machines)
-        _, after = own
-        return [
-            [machine, [time + ahead for time in after]]
-            for machine, ahead in zip(self.machines, self.ahead_ns)
-        ]
-
-
 HOUR = 3_600_000_000_000
 
 
@@ -101,13 +85,17 @@ HOUR = 3_600_000_000_000
 def test_processes_count_from_the_same_moment(monkeypatch, machines, ahead_ns, zero_ahead_ns):
     """Processes of one machine leave a barrier one after the other; clocks of several are compared there."""
     monkeypatch.setattr("thinwire.trace.trace_file._machine", lambda: machines[-1])
-    share, answers = Machines(machines, ahead_ns).share, []
+    answers = []
 
-    def remember(own):
-        answers.append(share(own))
+    def share(own):
+        """As other processes would answer, whose clocks are ahead by known times."""
+        _, after = own
+        answers.append(
+            [(machine, [time + more for time in after]) for machine, more in zip(machines, ahead_ns)]
+        )
         return answers[-1]
 
-    zero_ns, found = common_zero_ns(remember)
+    zero_ns, found = common_zero_ns(share)
     assert found == len(set(machines))
     assert zero_ns - answers[-1][0][1][-1] == zero_ahead_ns
 

@@ -10,14 +10,29 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from thinwire.base.files import aside
 from thinwire.trace.recorder import NO_CALL, TRANSPORT, WAIT
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
 
-Event = dict[str, Any]
+Event = dict[str, object]
 Row = dict[str, Any]  # of a table of a trace
+
+
+class _Slice(NamedTuple):
+    """A complete event, without its track; in nanoseconds, so that neighbours do not overlap."""
+
+    name: str
+    category: str
+    begin_ns: int
+    end_ns: int
+    args: dict[str, object]
+
+    def on(self, worker: int, thread: int) -> Event:
+        times = {"ts": self.begin_ns / 1e3, "dur": (self.end_ns - self.begin_ns) / 1e3}
+        about = {"name": self.name, "cat": self.category, **times, "args": self.args}
+        return {"ph": "X", **about, "pid": worker, "tid": thread}
 
 
 def write(path: Path, trace: Trace) -> None:
@@ -67,7 +82,7 @@ def _of_worker(
             thread = next(threads)
             yield _metadata(worker, thread, "thread_name", name=name if number == 1 else f"{name} {number}")
             yield _metadata(worker, thread, "thread_sort_index", sort_index=thread)
-            yield from ({**slice_, "pid": worker, "tid": thread} for slice_ in lane)
+            yield from (slice_.on(worker, thread) for slice_ in lane)
     # The compute track is thread 0, because one worker's own spans never overlap.
     yield from _arrows(worker, tracks[COMPUTE], arrows)
 
@@ -76,21 +91,18 @@ def _metadata(worker: int, thread: int, what: str, **args: object) -> Event:
     return {"ph": "M", "ts": 0, "pid": worker, "tid": thread, "name": what, "args": args}
 
 
-def _slice(name: str, category: str, begin: float, end: float, **args: object) -> Event:
-    """A complete event, without its track; rounded to nanoseconds, so that neighbours do not overlap."""
-    begin_ns, end_ns = round(begin * 1e9), round(end * 1e9)
-    times = {"ts": begin_ns / 1e3, "dur": (end_ns - begin_ns) / 1e3}
-    return {"ph": "X", "name": name, "cat": category, **times, "args": args}
+def _slice(name: str, category: str, begin: float, end: float, **args: object) -> _Slice:
+    return _Slice(name, category, round(begin * 1e9), round(end * 1e9), args)
 
 
-def _of_span(span: Row, first: float) -> Event:
+def _of_span(span: Row, first: float) -> _Slice:
     kind, name = span["activity"], span["name"]
     call = NO_CALL if span["call"] is None else span["call"]
     begin, end = span["begin_seconds"] - first, span["end_seconds"] - first
     return _slice(f"{kind} {name}".strip(), kind, begin, end, step=span["step"], call=call)
 
 
-def _of_call(call: Row, wait: Row | None, first: float) -> Event | None:
+def _of_call(call: Row, wait: Row | None, first: float) -> _Slice | None:
     """A call on its way: until its answer was there, or else until the worker had it; None if it had none."""
     begin = call["issued_seconds"] if call["begun_seconds"] is None else call["begun_seconds"]
     end = call["ended_seconds"]
@@ -104,12 +116,12 @@ def _of_call(call: Row, wait: Row | None, first: float) -> Event | None:
     return _slice(name, "communication", begin, max(begin, end), call=call["number"], **about)
 
 
-def _lanes(slices: list[Event]) -> list[list[Event]]:
+def _lanes(slices: list[_Slice]) -> list[list[_Slice]]:
     """Spread slices over as few threads as possible, because those of one thread may not overlap."""
-    lanes: list[list[Event]] = []
-    for slice_ in sorted(slices, key=lambda slice_: slice_["ts"]):
+    lanes: list[list[_Slice]] = []
+    for slice_ in sorted(slices, key=lambda slice_: slice_.begin_ns):
         for lane in lanes:
-            if _end_ns(lane[-1]) <= round(slice_["ts"] * 1e3):
+            if lane[-1].end_ns <= slice_.begin_ns:
                 lane.append(slice_)
                 break
         else:
@@ -117,19 +129,15 @@ def _lanes(slices: list[Event]) -> list[list[Event]]:
     return lanes
 
 
-def _end_ns(slice_: Event) -> int:
-    return round((slice_["ts"] + slice_["dur"]) * 1e3)
-
-
-def _arrows(worker: int, slices: list[Event], numbers: Iterator[int]) -> Iterator[Event]:
+def _arrows(worker: int, slices: list[_Slice], numbers: Iterator[int]) -> Iterator[Event]:
     """From the first span of each hand-over to the first wait for it."""
-    begins: dict[int, Event] = {}
-    ends: dict[int, Event] = {}
+    begins: dict[object, _Slice] = {}
+    ends: dict[object, _Slice] = {}
     for slice_ in slices:
-        found = {TRANSPORT: begins, WAIT: ends}.get(slice_["cat"])
+        found = {TRANSPORT: begins, WAIT: ends}.get(slice_.category)
         if found is not None:
-            found.setdefault(slice_["args"]["call"], slice_)
+            found.setdefault(slice_.args["call"], slice_)
     for call in [call for call in begins if call in ends]:
         common = {"name": "call", "cat": "call", "id": next(numbers), "pid": worker, "tid": 0}
-        yield {"ph": "s", "ts": begins[call]["ts"], **common}
-        yield {"ph": "f", "bp": "e", "ts": ends[call]["ts"], **common}
+        yield {"ph": "s", "ts": begins[call].begin_ns / 1e3, **common}
+        yield {"ph": "f", "bp": "e", "ts": ends[call].begin_ns / 1e3, **common}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -162,11 +162,12 @@ def step_seconds(trace: Trace, track: str = COMPUTE) -> dict[str, float]:
     return {kind: float(medians[kind]) for kind in KINDS if kind in medians}
 
 
+Reading = tuple[str, list[int]]  # a machine, and times in nanoseconds of its clock
 _BARRIERS = 15
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def common_zero_ns(share: Callable[[object], list[Any]]) -> tuple[int, int]:
+def common_zero_ns(share: Callable[[Reading], list[Reading]]) -> tuple[int, int]:
     """A moment that all processes have in common, and the number of their machines.
 
     Processes of one machine have the same monotonic clock. The clocks of several machines have nothing in
@@ -180,12 +181,12 @@ def common_zero_ns(share: Callable[[object], list[Any]]) -> tuple[int, int]:
     Returns:
         The moment, in nanoseconds of this process's clock, and the number of machines.
     """
-    after = []
-    for _ in range(_BARRIERS):
-        share(None)
-        after.append(perf_counter_ns())
     machine = _machine()
-    everybody = share([machine, after])
+    after: list[int] = []
+    for _ in range(_BARRIERS):
+        share((machine, []))
+        after.append(perf_counter_ns())
+    everybody = share((machine, after))
     clocks: dict[str, list[int]] = {}
     for each, times in everybody:
         # All processes of a machine take the times of the first one, because they have one clock.

@@ -31,6 +31,8 @@ from thinwire.traffic.wire_bytes import Ledger, Wire
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from torch.distributed import Work
+
 
 def channel_key(name: str, members: Sequence[int]) -> str:
     """Tells a channel from all others, such as the `node` of one node from that of another."""
@@ -59,7 +61,7 @@ class Group:
         self.rank = members.index(worker)
         self.key = channel_key(name, members)
         self.calls = 0  # how many collective calls this member has made
-        self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
+        self.unclaimed: set[Pending[object]] = set()  # pending answers that nobody has waited for yet
         self.recorder: Recorder | None = None  # of that member, if it is traced
         # What servers on this member have answered, in words; see `Call.asked`.
         self.answers: dict[tuple[str, ...], list[str]] = {}
@@ -123,8 +125,8 @@ class Call:
     # May the payloads of the workers differ in size? The message tells the receiver.
     ragged: bool = False
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
-    after: Sequence[Pending[Any]] = ()  # it begins when these calls of its channel have ended
-    begun: Future[Any] | None = None  # set by a transport that begins calls in turn; see `InTurn`
+    after: Sequence[Pending[object]] = ()  # it begins when these calls of its channel have ended
+    begun: Future[list[Work]] | None = None  # set by a transport that begins calls in turn; see `InTurn`
     recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
 
     def describe(self, in_full: bool = True) -> str:
@@ -240,18 +242,18 @@ class Pending(Generic[T_co]):
 
     def received_bytes(self) -> dict[str, int]:
         """The size of the answer, which is there, by kind; of a gather, without this worker's own part."""
-        answer: Any = self._result
-        match self.call.verb:
-            case "mean" | "broadcast":
-                return {self.call.kind: nbytes(self.call.tensors)}
-            case "gather":
-                others = [payload for rank, payload in enumerate(answer) if rank != self.group.rank]
+        call = self.call
+        match self._result:
+            case dict() as payload:
+                return bytes_by_kind(payload, call.ragged)
+            case list() as everybody if call.verb == "gather":
                 received: Counter[str] = Counter()
-                for payload in others:
-                    received.update(bytes_by_kind(payload, self.call.ragged))
+                for rank, payload in enumerate(everybody):
+                    if rank != self.group.rank:
+                        received.update(bytes_by_kind(payload, call.ragged))
                 return dict(received)
-            case "push_pull" | "receive":
-                return bytes_by_kind(answer, self.call.ragged)
+            case list():
+                return {call.kind: nbytes(call.tensors)}
         return {}
 
 

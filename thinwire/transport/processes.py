@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -168,14 +168,14 @@ class Processes(Transport):
         return bool(self._outstanding)
 
     def share(self, own: list[T]) -> list[T]:
-        return [message["value"] for message in self._exchange({"value": own[0]})]
+        return self._exchange(own[0])
 
     def end_together(self, outcome: Outcome) -> Outcome:
         reported: Future[Outcome] = Future()
 
         def report() -> None:
             try:
-                self._exchange({"ended": outcome})
+                self._exchange(None, outcome)
             except Ended as error:
                 reported.set_result(error.outcome)
             except ConnectionLost as error:
@@ -189,14 +189,14 @@ class Processes(Transport):
                 "the others wait for this rank, and cannot be told that it has failed"
             ) from None
 
-    def _exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """Send a message to all workers; return the messages of all workers.
+    def _exchange(self, value: T, outcome: Outcome | None = None) -> list[T]:
+        """Send a value, and the outcome if this worker cannot continue; return the values of all workers.
 
         Raises:
             Ended: one of the workers reports that it cannot continue.
         """
         self._doing("waits for the status of all workers")
-        own = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
+        own = torch.frombuffer(bytearray(json.dumps([value, outcome]).encode()), dtype=torch.uint8)
         length = torch.tensor([len(own)])
         lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
         with translated_errors():
@@ -206,7 +206,7 @@ class Processes(Transport):
             dist.all_gather(received, padded, group=self._control)
         self._doing("computes")
         messages = [json.loads(row[: int(end)].numpy().tobytes()) for row, end in zip(received, lengths)]
-        ended = {rank: message["ended"] for rank, message in enumerate(messages) if "ended" in message}
+        ended = {rank: outcome for rank, (_, outcome) in enumerate(messages) if outcome is not None}
         if ended:
             first, (status, reason) = next(iter(ended.items()))
             # An outcome that is the same on all ranks is not attributed to one of them.
@@ -215,7 +215,7 @@ class Processes(Transport):
                 raise Ended((status, reason))
             who = f"rank {first} on {self.nodes[first]}" if self.nodes else f"rank {first}"
             raise Ended((status, f"{who}: {reason}"))
-        return messages
+        return [value for value, _ in messages]
 
     def check_agreement(self) -> None:
         summaries = self.share([{key: endpoint.summary() for key, endpoint in self._endpoints.items()}])
