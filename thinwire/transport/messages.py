@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.traffic.wire_bytes import KINDS
 from thinwire.traffic.payload import DTYPES, Payload
+from thinwire.traffic.wire_bytes import KINDS
 from thinwire.transport.rendezvous import translated_errors
 
 # How many numbers a header has. The first three are the bytes of the body, whether it is ragged, and the
