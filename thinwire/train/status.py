@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -28,6 +28,16 @@ from thinwire.transport.interface import Transport
 SECONDS_BETWEEN = 1.0
 # So that not too many losses wait.
 MOST_STEPS_BETWEEN = 1000
+
+
+class _Status(TypedDict):
+    """Of one worker; see `StatusExchange`."""
+
+    losses: list[float]
+    stop: int
+    step_seconds: float
+    elapsed_seconds: float
+    travels: bool
 
 
 class StatusExchange:
@@ -70,7 +80,7 @@ class StatusExchange:
         """
         steps, own = self._take_losses()
         taken, self._train_seconds = train_seconds - self._train_seconds, train_seconds
-        statuses: list[dict[str, Any]] = self._transport.share(
+        statuses: list[_Status] = self._transport.share(
             [
                 {
                     "losses": [losses[i] for losses in own],

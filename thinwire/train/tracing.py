@@ -7,7 +7,6 @@ one worker. So a run that is not traced has none of this.
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -124,7 +123,7 @@ def _of_unwanted_layers(worker: Worker, recorder: Recorder) -> None:
 
 
 def _cut_at_inputs(recorder: Recorder, name: str) -> Callable[..., None]:
-    def hook(module: nn.Module, inputs: Any) -> None:
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if recorder.current.kind == FORWARD and inputs and inputs[0].requires_grad:
             inputs[0].register_hook(_cut(recorder, BACKWARD, name))
 
@@ -134,7 +133,7 @@ def _cut_at_inputs(recorder: Recorder, name: str) -> Callable[..., None]:
 def _cut(recorder: Recorder, kind: str, name: str) -> Callable[..., None]:
     """A hook that ends a span of this kind under this name; it does nothing during evaluations."""
 
-    def hook(*ignored: Any) -> None:
+    def hook(*ignored: object) -> None:
         if recorder.current.kind == kind:
             recorder.cut(name)
 

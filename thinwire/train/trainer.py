@@ -59,7 +59,7 @@ class Trainer:
         self.total_steps = self.steps_per_epoch * recipe.epochs
         self.batches = Prefetched(batches, self.total_steps) if recipe.prefetch else batches
         self.step = 0
-        self.curve: list[dict[str, Any]] = []
+        self.curve: list[dict[str, float]] = []
         self.traffic: list[dict[str, object]] = []
         self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -254,7 +254,7 @@ class Trainer:
                     f"worker {rank} neither waited for {left[0]} nor put it in flight in step {self.step}"
                 )
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Everything that the run needs to resume after the last step, as a tree for `checkpoint.save`."""
         self.clock.switch("train")
         self.transport.arrive()  # which counts as training, as it does before an evaluation
