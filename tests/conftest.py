@@ -103,8 +103,8 @@ def write_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
 @pytest.fixture(scope="module")
 def laid_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of results with the digits, for the tests of one file."""
-    from thinwire.cli import arguments, prepare
+    from thinwire.cli import arguments, plugins_and_suites
 
     folder = tmp_path_factory.mktemp("results")
-    prepare.data_main(arguments.parser().parse_args(["data", "digits", "--results", str(folder)]))
+    plugins_and_suites.data_main(arguments.parser().parse_args(["data", "digits", "--results", str(folder)]))
     return folder

@@ -10,7 +10,7 @@ import pytest
 from tests.commands import thinwire
 from thinwire.base import digests, folders
 from thinwire.cli import main as command_line
-from thinwire.cli.inspect import list_main
+from thinwire.cli.plugins_and_suites import list_main
 
 
 @pytest.fixture

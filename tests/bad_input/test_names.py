@@ -10,9 +10,8 @@ from tests.bad_input.suites import message
 from thinwire import plugins
 from thinwire.base import names
 from thinwire.base.errors import UserError
-from thinwire.cli import inspect
-from thinwire.cli import inspect as list_command
 from thinwire.cli import main as command_line
+from thinwire.cli import plugins_and_suites as list_command
 from thinwire.config import suite
 from thinwire.publish.wandb import fields
 
@@ -122,7 +121,7 @@ def test_a_plugins_description_is_not_read_as_markup(tmp_path, monkeypatch, caps
     monkeypatch.setenv("COLUMNS", "400")
     try:
         assert list_command.list_main(Namespace()) == 1
-        assert inspect.show_main(Namespace(method="odd_for_a_test")) == 0
+        assert list_command.show_main(Namespace(method="odd_for_a_test")) == 0
     finally:
         sys.modules.pop("thinwire_methods.odd_for_a_test", None)
     shown = capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import GOOD, message
-from thinwire.cli import prepare as data_command
+from thinwire.cli import plugins_and_suites as data_command
 from thinwire.config import suite, yaml_file
 
 

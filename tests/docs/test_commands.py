@@ -13,7 +13,7 @@ from thinwire.base.names import DEFAULT_RESULTS
 from thinwire.cli.arguments import parser
 from thinwire.config import expand, suite
 from thinwire.config.configuration import Configuration
-from thinwire.pipeline import grid
+from thinwire.pipeline import grid, snakefile
 from thinwire.plugins import ROOT
 from thinwire.train.result_files import data_command
 
@@ -105,7 +105,7 @@ def test_what_snakemake_is_asked_for_can_be_planned(name):
         pairs = (word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
         given = {key: int(value) if value.isdigit() else value for key, value in pairs}
         if given and all(isinstance(value, int) or value.islower() for value in given.values()):
-            choice = grid.chosen(given)
+            choice = snakefile.chosen(given)
             assert grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
 
 

@@ -9,7 +9,7 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.cli.arguments import parser
-from thinwire.cli.inspect import cells_main
+from thinwire.cli.plugins_and_suites import cells_main
 from thinwire.config.expand import cell, cells
 from thinwire.config.hardware import load_accelerator
 from thinwire.config.trials import finalists_path

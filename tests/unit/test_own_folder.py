@@ -9,7 +9,7 @@ import torch
 from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import UserError
-from thinwire.cli.new import new_main
+from thinwire.cli.plugins_and_suites import new_main
 from thinwire.config import expand, hardware, suite, tuned
 
 

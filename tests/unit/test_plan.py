@@ -10,7 +10,7 @@ import pytest
 from thinwire.base.errors import UserError
 from thinwire.base.names import REFERENCE
 from thinwire.cli import main as command_line
-from thinwire.cli import plan as command
+from thinwire.cli import simulate as command
 from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT

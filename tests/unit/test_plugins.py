@@ -15,7 +15,7 @@ from thinwire import about_method, plugins
 from thinwire.api.declarations import SOURCES
 from thinwire.base import options
 from thinwire.base.errors import MethodError
-from thinwire.cli import inspect
+from thinwire.cli import plugins_and_suites
 from thinwire.plugins import ROOT
 from thinwire.report.claim_rows import is_reconstructed
 
@@ -192,6 +192,6 @@ def test_a_wrong_entry_is_one_sentence(texts, words):
 
 def test_show_says_that_a_method_declares_nothing(monkeypatch, capsys):
     said = replace(about_method.about_method("ssgd"), provenance=())
-    monkeypatch.setattr(inspect, "about_method", lambda name: said)
-    inspect.show_main(Namespace(method="ssgd"))
+    monkeypatch.setattr(plugins_and_suites, "about_method", lambda name: said)
+    plugins_and_suites.show_main(Namespace(method="ssgd"))
     assert "where its steps come from: not declared\n" in capsys.readouterr().out

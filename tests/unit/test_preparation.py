@@ -8,7 +8,7 @@ import pytest
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.cli import inspect as list_cells
+from thinwire.cli import plugins_and_suites as list_cells
 from thinwire.config import expand, suite
 from thinwire.config.cell import cell_of
 from thinwire.config.configuration import Subset

@@ -13,7 +13,7 @@ from tests.docs import pages
 from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
-from thinwire.cli import simulate as tuned_command
+from thinwire.cli import results as tuned_command
 from thinwire.config import expand, suite, trials, tuned, tuning_space
 from thinwire.config.entries import baselines
 from thinwire.config.tuning_space import Drawn, drawn_at

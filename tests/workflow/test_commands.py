@@ -19,8 +19,7 @@ from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.cli.arguments import parser
 from thinwire.cli.check import SUBJECTS, _Listener, check_main
-from thinwire.cli.inspect import show_main
-from thinwire.cli.prepare import data_main
+from thinwire.cli.plugins_and_suites import data_main, show_main
 from thinwire.plugins import ROOT
 
 

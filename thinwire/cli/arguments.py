@@ -33,11 +33,13 @@ def _argument(name: str, **options: Any) -> _Parser:
     return made
 
 
-def _folder(name: str, default: Path, what: str, **options: Any) -> _Parser:
-    return _argument(name, type=Path, default=default, help=f"{what}; default: {default}", **options)
+def _folder(name: str, default: Path, what: str, metavar: str) -> _Parser:
+    about = f"{what}; default: {default}"
+    optional = {} if name.startswith("-") else {"nargs": "?"}
+    return _argument(name, type=Path, default=default, metavar=metavar, help=about, **optional)
 
 
-_RESULTS = _folder("--results", DEFAULT_RESULTS, "the folder of results", metavar="DIR")
+_RESULTS = _folder("--results", DEFAULT_RESULTS, "the folder of results", "DIR")
 _SUITE = _argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
 _SUITES = _argument("suites", nargs="+", metavar="SUITE")
 _CELL = _argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
@@ -223,8 +225,8 @@ def _add_simulations(add: Add) -> None:
 
 def _add_results(add: Add) -> None:
     committed = "the folder that is committed"
-    reference = _folder("folder", REFERENCE, committed, nargs="?", metavar="FOLDER")
-    results = _folder("folder", DEFAULT_RESULTS, "the folder of results", nargs="?", metavar="FOLDER")
+    reference = _folder("folder", REFERENCE, committed, "FOLDER")
+    results = _folder("folder", DEFAULT_RESULTS, "the folder of results", "FOLDER")
 
     about = "collect records of runs in summary.csv and curves.parquet"
     add("collect", _RESULTS, _SUITES, _ONLY, help=about)
@@ -237,7 +239,7 @@ def _add_results(add: Add) -> None:
     about = "check all records again, and what was made of them: has a file been changed?"
     add("verify", results, help=about)
     about = "add the records of suites to the results that are committed"
-    add("archive", _RESULTS, _SUITES, _folder("--into", REFERENCE, committed, metavar="DIR"), help=about)
+    add("archive", _RESULTS, _SUITES, _folder("--into", REFERENCE, committed, "DIR"), help=about)
     about = "make tables, figures, page and paper of the committed results again"
     add("rebuild", reference, help=about)
     about = "put a rerun beside the committed results, cell by cell"

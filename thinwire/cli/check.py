@@ -10,12 +10,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.names import nearest
 from thinwire.plugins import ROOT
+
+if TYPE_CHECKING:
+    import pytest
 
 _CONTRACT = ROOT / "tests" / "contract"
 _IN_ONE_PROCESS = [_CONTRACT / f"test_{part}.py" for part in ("channels", "contract", "gpus")]
@@ -101,7 +104,7 @@ class _Listener:
         self._method = method.parent if method.name == "__init__.py" else method
         self.checks: list[dict[str, str | float | None]] = []
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    def pytest_runtest_logreport(self, report: "pytest.TestReport") -> None:
         """Keep the outcome of a check; of its preparation only if it failed or was skipped."""
         if report.when != "call" and report.outcome == "passed":
             return

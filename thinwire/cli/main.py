@@ -15,7 +15,7 @@ import signal
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Never, TextIO, cast
+from typing import Never, TextIO, cast
 
 from thinwire.base import folders
 from thinwire.base.errors import UserError, shortage
@@ -24,15 +24,13 @@ from thinwire.cli.arguments import parser
 
 # The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
 _COMMANDS = {
-    "inspect": "list show cells schema",
+    "plugins_and_suites": "list show new cells schema data prepare",
     "check": "check",
-    "new": "new",
     "run": "run emulate train",
-    "prepare": "data prepare",
     "slurm_task": "slurm_task",
-    "simulate": "simulate times hsgd_ratio tuned",
-    "plan": "plan",
-    "results": "collect report paper claims cite page verify archive rebuild compare track wandb-report",
+    "simulate": "simulate times hsgd_ratio plan",
+    "results": "collect report paper claims tuned cite page verify archive rebuild compare track "
+    "wandb-report",
     "trace": "schedule trace",
     "submissions": "reproduce submit score",
 }
@@ -100,7 +98,7 @@ class _SafeStream:
             os.close(nowhere)
         self._stream = open(self._number, "w", closefd=False)  # noqa: SIM115 - open as long as the process runs
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 

@@ -1,4 +1,4 @@
-"""Commands that read records: `thinwire collect`, `report`, `page`, `paper`, `claims` and others.
+"""Commands that read records: `thinwire collect`, `report`, `page`, `paper`, `claims`, `tuned` and others.
 
 Each imports what it needs itself: what draws, tests statistics or talks to W&B takes seconds to import, and
 `collect` needs none of it.
@@ -13,8 +13,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
+from thinwire.config import suite as suites
+from thinwire.config import tuned, tuning_space
 from thinwire.config.configuration import Subset
+from thinwire.config.entries import baselines, task_of
+from thinwire.config.expand import require_valid
+from thinwire.config.trials import PREFIX
+from thinwire.config.tuned import Choice
+from thinwire.plugins import show
 
 
 def collect_main(arguments: Namespace) -> int:
@@ -58,6 +66,50 @@ def claims_main(arguments: Namespace) -> int:
     for sentence in sentences:
         print(sentence, file=sys.stderr)
     return 0
+
+
+def tuned_main(arguments: Namespace) -> int:
+    """Choose from the trials of a tuning, and write the choice, its record and its figure."""
+    from thinwire.report import tuning
+
+    name = arguments.suite
+    require_valid(f"{PREFIX}{name}")
+    runs, missing = tuning.runs_of_trials(name, arguments.results)
+    if missing:
+        if len(runs):
+            tuning.write_runs(name, runs)
+        of = f"{len(runs)} runs of {PREFIX}{name} are there, and {len(missing)} are missing"
+        print(f"{of}, the first {missing[0]}: `{tuned.command(name)}` makes them", file=sys.stderr)
+        return 1
+    made = tuning.write_tuned(name, runs)
+    folder = arguments.results / "figures" / f"{PREFIX}{name}"
+    suite = suites.read(suites.path_of(name))
+    task = task_of(suite)
+    space = tuning_space.read(name)
+    first = runs[runs.repetition < space.repetitions]
+    tables = [tuning.trials(tuning.at_place(first, place)) for place in space.places]
+    tuning.write_figure(tables, folder, task, baselines(suite))
+    for label, chosen in made.methods.items():
+        if chosen.inherits is not None:
+            print(f"{label}: as {chosen.inherits}, because it computes the same")
+        for place, choice in chosen.at.items():
+            which = label if len(space.places) == 1 else f"{label}, {place}"
+            print(_line(which, choice, task))
+            for key, end in choice.at_edge.items():
+                at_edge = f"the best {key} is the {end} that was tried: raise `trials`, or widen its range"
+                print(f"{which}: {at_edge}", file=sys.stderr)
+            if choice.score(task) is None:
+                print(f"{which}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
+    print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning.NAME}.pdf")
+    return 0
+
+
+def _line(label: str, choice: Choice, task: LearningTask) -> str:
+    values = {**choice.recipe.values, **choice.options}
+    shown = ", ".join(f"{key} {value:g}" for key, value in values.items())
+    score = choice.score(task)
+    reached = f"no {task.score}" if score is None else task.shown(score)
+    return f"{label}: trial {choice.trial}, {reached}: {shown}"
 
 
 def cite_main(arguments: Namespace) -> int:

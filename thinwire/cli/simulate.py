@@ -1,5 +1,7 @@
-"""`thinwire simulate`, `times`, `hsgd_ratio` and `tuned`."""
+"""`thinwire simulate`, `times`, `hsgd_ratio` and `plan`."""
 
+import json
+import math
 import sys
 from argparse import Namespace
 from functools import partial
@@ -9,23 +11,15 @@ from pydantic import ValidationError
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside
-from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
-from thinwire.config import hardware, tuned, tuning_space
-from thinwire.config import suite as suites
 from thinwire.config.configuration import Subset
-from thinwire.config.entries import baselines, task_of
 from thinwire.config.expand import require_valid
-from thinwire.config.hardware import unlike_recipe
+from thinwire.config.hardware import load_cluster, unlike_recipe
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.config.trials import PREFIX
-from thinwire.config.tuned import Choice
-from thinwire.plugins import show
 from thinwire.records.provenance import git_state, processor
-from thinwire.report import regimes, tuning
-from thinwire.report.figures.steps import write_hsgd_ratio
+from thinwire.report.plan_table import Validated, rows, sentences
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.simulation.ladder_ratio import (
     LADDER,
@@ -34,10 +28,13 @@ from thinwire.simulation.ladder_ratio import (
     ends_of_the_ladder,
     ratios,
 )
+from thinwire.simulation.plan import MOST_RATE, Question, answers, computing_as, methods, network_of, stand_in
+from thinwire.simulation.probe import Server, measure
 from thinwire.simulation.simulated_file import path_of_times, write
 from thinwire.simulation.suite_times import described, fastest, simulate_suite, simulate_without_data
 
 say = partial(print, flush=True)
+_USUAL_MILLISECONDS, _MOST_MILLISECONDS = 0.005, 60_000  # of a link in one building; and of any
 
 
 def simulate_main(arguments: Namespace) -> int:
@@ -48,11 +45,11 @@ def simulate_main(arguments: Namespace) -> int:
     subset = Subset.of_words(arguments.only)
     warnings: list[str] = []
     results = arguments.results.absolute()
-    rows = simulate_suite(arguments.suite, results, settings, subset, say, warnings.append)
+    found = simulate_suite(arguments.suite, results, settings, subset, say, warnings.append)
     computing = settings.accelerator or f"a core of {processor()}"
-    rows = rows.assign(computing=computing, revision=git_state()["revision"])
-    path = write(rows, arguments.results, arguments.suite)
-    print("\n".join(described(rows, settings.accelerator)))
+    found = found.assign(computing=computing, revision=git_state()["revision"])
+    path = write(found, arguments.results, arguments.suite)
+    print("\n".join(described(found, settings.accelerator)))
     print(path)
     for warning in dict.fromkeys(warnings):
         print(f"{warning}.", file=sys.stderr)
@@ -67,15 +64,17 @@ def simulate_main(arguments: Namespace) -> int:
 
 def times_main(arguments: Namespace) -> int:
     """Simulate the methods of a suite without its data, write what follows, and print the fastest."""
+    from thinwire.report import regimes  # and matplotlib, which other commands do not need
+
     require_valid(arguments.suite)
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     subset = Subset.of_words(arguments.only)
-    rows = simulate_without_data(arguments.suite, subset, arguments.jobs, say)
+    found = simulate_without_data(arguments.suite, subset, arguments.jobs, say)
     path = path_of_times(arguments.results, arguments.suite)
     with aside(path) as scratch:
-        with_table_digits(rows).to_csv(scratch, index=False)
-    print("\n".join(fastest(rows)))
+        with_table_digits(found).to_csv(scratch, index=False)
+    print("\n".join(fastest(found)))
     print("\n".join(map(str, [path, *regimes.write(arguments.results)])))
     return 0
 
@@ -104,59 +103,100 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
 
 def hsgd_ratio_main(arguments: Namespace) -> int:
     """Simulate the ratio between the ends of HSGD's ladder, and write and print it."""
-    cluster = hardware.load_cluster(RATIO_CLUSTER)
-    rows = with_table_digits(pd.DataFrame(ratios(*ends_of_the_ladder(cluster.workers_per_node), cluster)))
-    paths = write_hsgd_ratio(rows, arguments.results)
-    for nodes, own in rows.groupby("nodes"):
+    from thinwire.report.figures.steps import write_hsgd_ratio  # and matplotlib
+
+    cluster = load_cluster(RATIO_CLUSTER)
+    found = with_table_digits(pd.DataFrame(ratios(*ends_of_the_ladder(cluster.workers_per_node), cluster)))
+    paths = write_hsgd_ratio(found, arguments.results)
+    for nodes, own in found.groupby("nodes"):
         least, most = fixed(own.ratio.min(), 2), fixed(own.ratio.max(), 2)
         print(f"{nodes} nodes: a ratio of {least} to {most} (simulated)")
     print("\n".join(map(str, paths)))
-    _say_if_unlike(RATIO_DEVICE, LADDER)
-    return 0
-
-
-def _say_if_unlike(accelerator: str, suite: str) -> None:
-    if unlike := unlike_recipe(accelerator, load(suite).recipe.precision):
+    if unlike := unlike_recipe(RATIO_DEVICE, load(LADDER).recipe.precision):
         print(f"{unlike}.", file=sys.stderr)
-
-
-def tuned_main(arguments: Namespace) -> int:
-    """Choose from the trials of a tuning, and write the choice, its record and its figure."""
-    name = arguments.suite
-    require_valid(f"{PREFIX}{name}")
-    runs, missing = tuning.runs_of_trials(name, arguments.results)
-    if missing:
-        if len(runs):
-            tuning.write_runs(name, runs)
-        of = f"{len(runs)} runs of {PREFIX}{name} are there, and {len(missing)} are missing"
-        print(f"{of}, the first {missing[0]}: `{tuned.command(name)}` makes them", file=sys.stderr)
-        return 1
-    made = tuning.write_tuned(name, runs)
-    folder = arguments.results / "figures" / f"{PREFIX}{name}"
-    suite = suites.read(suites.path_of(name))
-    task = task_of(suite)
-    space = tuning_space.read(name)
-    first = runs[runs.repetition < space.repetitions]
-    tables = [tuning.trials(tuning.at_place(first, place)) for place in space.places]
-    tuning.write_figure(tables, folder, task, baselines(suite))
-    for label, chosen in made.methods.items():
-        if chosen.inherits is not None:
-            print(f"{label}: as {chosen.inherits}, because it computes the same")
-        for place, choice in chosen.at.items():
-            which = label if len(space.places) == 1 else f"{label}, {place}"
-            print(_line(which, choice, task))
-            for key, end in choice.at_edge.items():
-                at_edge = f"the best {key} is the {end} that was tried: raise `trials`, or widen its range"
-                print(f"{which}: {at_edge}", file=sys.stderr)
-            if choice.score(task) is None:
-                print(f"{which}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
-    print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning.NAME}.pdf")
     return 0
 
 
-def _line(label: str, choice: Choice, task: LearningTask) -> str:
-    values = {**choice.recipe.values, **choice.options}
-    shown = ", ".join(f"{key} {value:g}" for key, value in values.items())
-    score = choice.score(task)
-    reached = f"no {task.score}" if score is None else task.shown(score)
-    return f"{label}: trial {choice.trial}, {reached}: {shown}"
+def plan_main(arguments: Namespace) -> int:
+    """Simulate methods on a network and a link, and print them, the fastest first."""
+    _require(arguments)
+    if arguments.model is not None:
+        cell, weights = network_of(arguments.model)
+        network = f"{arguments.model} on {cell.dataset}: {weights:,} weights"
+    else:
+        cell, weights = stand_in(arguments.parameters)
+        network = f"a GPT of {weights:,} weights in place of your network"
+    rate, milliseconds = _link(arguments)
+    question = Question(
+        computing_as(cell, arguments.accelerator),
+        arguments.workers,
+        arguments.per_node,
+        rate,
+        milliseconds / 1e3,
+        arguments.accelerator,
+        arguments.step_seconds,
+    )
+    network += (
+        f", batch {cell.recipe.batch} a worker"
+        if arguments.step_seconds is None
+        else f", whose passes take {arguments.step_seconds:g} s"
+    )
+    found, left = answers(question, methods())
+    if not arguments.json:
+        print(sentences(question, network, found, left))
+        return 0
+    validated = Validated.read(question.latency_seconds)
+    content = {
+        "network": network,
+        "weights": weights,
+        "workers": question.workers,
+        "nodes": question.nodes,
+        "rate_gbit_per_second": question.rate_gbit_per_second,
+        "latency_seconds": question.latency_seconds,
+        "accelerator": question.accelerator,
+        "kind": "simulated",
+        "validated": validated is not None and validated.holds(question.workers, rate, milliseconds / 1e3),
+        "methods": rows(found, question.latency_seconds),
+        "left_out": {one.label: one.reason for one in left},
+    }
+    print(json.dumps(content, indent=2, allow_nan=False))
+    return 0
+
+
+def _link(arguments: Namespace) -> tuple[float, float]:
+    """The rate of a link in Gbit/s, and its latency in milliseconds.
+
+    Raises:
+        UserError: it should be measured, and nothing answers.
+    """
+    rate, milliseconds = arguments.rate, _USUAL_MILLISECONDS
+    if arguments.probe is not None:
+        measured = measure(Server.of(arguments.probe))
+        rate = min(measured.to_bits_per_second, measured.from_bits_per_second, MOST_RATE * 1e9) / 1e9
+        milliseconds = 1e3 * measured.round_trip_seconds / 2
+    return rate, milliseconds if arguments.latency is None else arguments.latency
+
+
+def _require(arguments: Namespace) -> None:
+    """Require numbers that are possible.
+
+    Raises:
+        UserError: one is not.
+    """
+    limits = {
+        "workers": ("a whole number", math.inf),
+        "per_node": ("a whole number", math.inf),
+        "parameters": ("a whole number", math.inf),
+        "rate": ("Gbit/s", MOST_RATE),
+        "latency": ("milliseconds", _MOST_MILLISECONDS),
+        "step_seconds": ("seconds", math.inf),
+    }
+    for name, (unit, most) in limits.items():
+        value = getattr(arguments, name)
+        if value is not None and not (0 < value <= most and math.isfinite(value)):
+            limit = f" and at most {most:,g}" if math.isfinite(most) else ""
+            raise UserError(f"--{name.replace('_', '-')} {value:g}: give {unit} above 0{limit}")
+    if arguments.parameters is not None and arguments.step_seconds is None:
+        raise UserError(
+            "--parameters needs --step-seconds S: how long the passes of your network take is not known here"
+        )
