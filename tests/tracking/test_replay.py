@@ -11,7 +11,7 @@ from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
 from thinwire.config.configuration import Subset
 from thinwire.config.expand import cells
-from thinwire.publish.wandb import client, fields, replay
+from thinwire.publish.wandb import client, fields, suite
 from thinwire.records import record
 from thinwire.train.result_files import record_folder
 
@@ -63,7 +63,7 @@ def test_the_server_receives_what_the_records_have(results, stub):
         _holds(stub.runs[fields.project(cell.suite), fields.run_id(cell)], cell, results)
     # A second replay leaves no second run, here or there.
     first = runs_in(results)
-    assert replay.replay("demo", results).runs == len(first) == 4
+    assert suite.replay("demo", results).runs == len(first) == 4
     assert runs_in(results) == first
     sync(results, PROJECT)
     assert len(stub.runs) == len(expected)
@@ -96,7 +96,7 @@ def without_empty(tree):
 
 
 def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
-    replay.replay("demo", results)
+    suite.replay("demo", results)
     before = runs_in(results)
     sound.publish(results, CELLS["digits/cnn/ssgd/w4/seed1"])
 
@@ -106,26 +106,26 @@ def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(client, "end", stopped)
         with pytest.raises(KeyboardInterrupt):
-            replay.replay("demo", results)
+            suite.replay("demo", results)
     client.forget()
     assert runs_in(results) == before
-    assert replay.replay("demo", results).runs == 5
+    assert suite.replay("demo", results).runs == 5
     assert len(runs_in(results)) == 5
     assert not list((results / "wandb").glob("*.new"))
 
 
 def test_a_missing_client_is_one_line(results, tmp_path):
-    replay.replay("demo", results)
+    suite.replay("demo", results)
     before = runs_in(results)
     (tmp_path / "wandb.py").write_text("raise ImportError('no wandb here')\n")
     answer = succeeded(python("thinwire", "track", "demo", "--results", results, first=tmp_path))
     assert answer.stderr == "thinwire: W&B: no wandb here: the runs of demo are not replayed\n"
-    assert (results / "wandb" / PROJECT / replay.NOTE).read_text() == "not replayed: no wandb here\n"
+    assert (results / "wandb" / PROJECT / suite.NOTE).read_text() == "not replayed: no wandb here\n"
     assert runs_in(results) == before
 
 
 def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tmp_path):
-    replay.replay("demo", results)
+    suite.replay("demo", results)
     assert containing_the_canary(tmp_path) == []
     assert not list((results / "wandb").rglob("requirements.txt"))
     assert not [path for path in (results / "wandb").rglob("*") if path.is_symlink()]
@@ -142,25 +142,25 @@ def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tm
 def test_a_subset_keeps_the_other_runs_that_are_sound(results):
     """They stay in the tables, too."""
     subset = Subset.of({"methods": "ssgd"})
-    made = replay.replay("demo", results, subset)
+    made = suite.replay("demo", results, subset)
     ssgd = sum(cell.method.label == "ssgd" for cell in CELLS.values())
     assert (made.runs, made.cells) == (4, ssgd + 2)
     curve = record_folder(results, DIVERGED) / record.CURVE
     curve.write_bytes(curve.read_bytes()[:-8])
-    assert replay.replay("demo", results, subset).runs == 3
+    assert suite.replay("demo", results, subset).runs == 3
     with pytest.raises(UserError, match="top_k/w4/seed1"):
-        replay.replay("demo", results, Subset.of({"methods": "top_k"}))
+        suite.replay("demo", results, Subset.of({"methods": "top_k"}))
 
 
 def test_without_a_run_there_is_nothing_to_replay(tmp_path):
     with pytest.raises(UserError, match="no run of suite demo is published"):
-        replay.replay("demo", tmp_path)
+        suite.replay("demo", tmp_path)
 
 
 def test_a_record_of_another_cell_is_one_sentence(results):
     path = sound.publish(results, DONE, fingerprint="0123") / record.RUN
     with pytest.raises(UserError, match=rf"^{path} was made with other options.*$"):
-        replay.replay("demo", results)
+        suite.replay("demo", results)
 
 
 @pytest.mark.slow
@@ -172,13 +172,13 @@ def test_the_pipeline_replays_its_runs_and_works_without_a_client(tmp_path):
     answer = succeeded(project.snakemake())
     (line,) = warnings_of(answer.stdout + answer.stderr)
     assert line == "thinwire: W&B: no wandb here: the runs of tiny are not replayed"
-    assert (runs / replay.NOTE).read_text() == "not replayed: no wandb here\n"
+    assert (runs / suite.NOTE).read_text() == "not replayed: no wandb here\n"
     assert (project.folder / "results/tables/tiny/summary.csv").is_file()
     (project.folder / "wandb.py").unlink()
-    (runs / replay.NOTE).unlink()
+    (runs / suite.NOTE).unlink()
     answer = succeeded(project.snakemake())
     assert warnings_of(answer.stdout + answer.stderr) == []
-    assert (runs / replay.NOTE).read_text() == "1 of 1 runs\n"
+    assert (runs / suite.NOTE).read_text() == "1 of 1 runs\n"
     # The tables come first, so that the run which sums them up is there too.
     assert len(list(runs.glob("offline-run-*/*.wandb"))) == 2
     assert len(list(runs.glob("offline-run-*-tiny-summary-*"))) == 1

@@ -16,12 +16,12 @@ from thinwire.base.errors import UserError
 from thinwire.base.names import REFERENCE
 from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
-from thinwire.publish.wandb import fields, replay, summary
+from thinwire.publish.wandb import fields, suite
 from thinwire.report.report_files import SUMMARY
 
 GRID = cells("demo")
 PROJECT = "thinwire-demo"
-ID = summary.about("demo", GRID)["id"]
+ID = fields.about_suite("demo", GRID)["id"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def results(tmp_path, monkeypatch):
 
 
 def test_the_table_has_the_means_and_the_verdicts_of_the_suite(results):
-    shown = summary.shown("demo", results)
+    shown = suite.shown("demo", results)
     with (results / "tables/demo" / SUMMARY).open() as file:
         rows = list(csv.DictReader(file))
     assert len(shown) == len(rows)
@@ -53,7 +53,7 @@ def test_the_table_has_the_means_and_the_verdicts_of_the_suite(results):
 def test_a_label_that_looks_like_a_number_or_like_nothing_stays_text(results):
     path = results / "tables/demo" / SUMMARY
     path.write_text(path.read_text().replace(",top_k,", ",0010,").replace(",dgc,", ",NA,"))
-    assert {"0010", "NA"} <= set(summary.shown("demo", results).method)
+    assert {"0010", "NA"} <= set(suite.shown("demo", results).method)
 
 
 @pytest.mark.slow
@@ -69,8 +69,8 @@ def test_the_server_receives_the_table_and_an_artifact_with_all_tables(results, 
     sent = stub.runs[PROJECT, ID]
     assert (sent.about["jobType"], sent.about["groupName"]) == ("summary", "demo/summary")
     (row,) = sent.rows
-    table = json.loads(stub.files[row[summary.TABLE]["path"]])
-    shown = summary.shown("demo", results)
+    table = json.loads(stub.files[row[suite.TABLE]["path"]])
+    shown = suite.shown("demo", results)
     assert table["columns"] == list(shown.columns)
     assert len(table["data"]) == len(shown)
     assert [entry["artifactCollectionName"] for entry in stub.artifacts].count("tables-demo") == 1
@@ -79,33 +79,33 @@ def test_the_server_receives_the_table_and_an_artifact_with_all_tables(results, 
 
 
 def test_the_id_changes_with_a_cell_and_not_with_the_part_that_is_there(results):
-    assert summary.about("demo", GRID)["id"] == ID
-    assert summary.about("demo", GRID[1:])["id"] != ID
+    assert fields.about_suite("demo", GRID)["id"] == ID
+    assert fields.about_suite("demo", GRID[1:])["id"] != ID
     assert ID.startswith("demo-summary-")
 
 
 def test_without_tables_there_is_no_summary_and_a_changed_one_is_refused(results):
     (results / "tables/demo" / SUMMARY).write_text("changed\n")
     with pytest.raises(UserError, match=r"summary\.csv was changed .* `thinwire report demo`"):
-        replay.replay("demo", results)
+        suite.replay("demo", results)
     shutil.rmtree(results / "tables")
-    assert summary.tables("demo", results) == []
+    assert suite.tables("demo", results) == []
 
 
 @pytest.mark.slow
 def test_a_report_has_the_table_and_curves_of_each_place_with_their_spread(stub):
     pytest.importorskip("wandb_workspaces")
     with pytest.raises(UserError, match=rf"^local has no project {PROJECT} in W&B: send the runs first"):
-        summary.create_report("demo")
+        suite.create_report("demo")
     stub.runs[PROJECT, ID] = Sent()
-    assert summary.create_report("demo").startswith(f"{stub.url}/local/{PROJECT}/reports/")
+    assert suite.create_report("demo").startswith(f"{stub.url}/local/{PROJECT}/reports/")
     (sent,) = stub.reports
     assert (sent["entityName"], sent["projectName"], sent["id"]) == ("local", PROJECT, None)
     grids = [block["metadata"] for block in json.loads(sent["spec"])["blocks"] if "metadata" in block]
     (table,) = grids[0]["panelBankSectionConfig"]["panels"]
-    assert table["config"]["panel2Config"]["exp"]["fromOp"]["inputs"]["key"]["val"] == summary.TABLE
+    assert table["config"]["panel2Config"]["exp"]["fromOp"]["inputs"]["key"]["val"] == suite.TABLE
     chosen = [grid["runSets"][0]["filters"]["filters"][0]["value"] for grid in grids]
-    assert chosen[0] == summary.about("demo", GRID)["job_type"]
+    assert chosen[0] == fields.about_suite("demo", GRID)["job_type"]
     assert sorted(chain(*chosen[1:])) == sorted(set(map(fields.group, GRID)))
     assert len(grids) == 1 + len({cell.size_label for cell in GRID})
     for grid, groups in zip(grids[1:], chosen[1:], strict=True):
@@ -127,13 +127,13 @@ def test_a_report_without_a_server_or_a_login_is_one_sentence(stub, monkeypatch,
     if how == "no key":
         monkeypatch.delenv("WANDB_API_KEY")
     with pytest.raises(UserError) as refusal:
-        summary.create_report("demo")
+        suite.create_report("demo")
     assert "\n" not in str(refusal.value)
     assert str(refusal.value).endswith("a report needs the network and `wandb login`")
     assert CANARY not in str(refusal.value)
 
 
 def test_a_report_without_its_package_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(summary, "find_spec", lambda name: None)
+    monkeypatch.setattr(suite, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"^reports in W&B need the package wandb-workspaces: `.*`$"):
-        summary.create_report("demo")
+        suite.create_report("demo")

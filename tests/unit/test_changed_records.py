@@ -18,7 +18,7 @@ from thinwire.base.files import write_text
 from thinwire.config.configuration import Subset
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
-from thinwire.publish.wandb import replay
+from thinwire.publish.wandb import suite as wandb_suite
 from thinwire.records import record
 from thinwire.records.record import CURVE, LOG, RUN, TRAFFIC
 from thinwire.report import claims_table as table
@@ -44,7 +44,7 @@ def published(tmp_path_factory):
 @pytest.fixture
 def results(published, tmp_path, monkeypatch):
     """Their copy."""
-    for module in (collect, replay):
+    for module in (collect, wandb_suite):
         monkeypatch.setattr(module, "cells", lambda suite: SMALL.get(suite, []))
     return shutil.copytree(published, tmp_path / "results")
 
@@ -105,7 +105,7 @@ def collects(results):
 
 
 def tracks(results):
-    assert replay.replay("demo", results).runs == 2
+    assert wandb_suite.replay("demo", results).runs == 2
 
 
 def retries(results):
@@ -145,8 +145,8 @@ def test_every_change_is_found(results, reader, name):
 @pytest.mark.parametrize("reader", READERS)
 def test_an_unchanged_record_is_read(results, reader, monkeypatch):
     """Also if it was only formatted differently, or copied."""
-    monkeypatch.setattr(replay, "_replay", lambda *_: (results / "wandb").mkdir(exist_ok=True))
-    monkeypatch.setattr(replay, "publish", lambda *_: None)
+    monkeypatch.setattr(wandb_suite, "_replay", lambda *_: (results / "wandb").mkdir(exist_ok=True))
+    monkeypatch.setattr(wandb_suite, "publish", lambda *_: None)
     path = record_folder(results, CELL) / RUN
     path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
     os.utime(path, (1, 1))

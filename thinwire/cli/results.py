@@ -121,7 +121,7 @@ def cite_main(arguments: Namespace) -> int:
 
 def track_main(arguments: Namespace) -> int:
     """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
-    from thinwire.publish.wandb.replay import replay
+    from thinwire.publish.wandb.suite import replay
 
     subset = Subset.of_words(arguments.only)
     for suite in arguments.suites:
@@ -141,7 +141,7 @@ def track_main(arguments: Namespace) -> int:
 
 def wandb_report_main(arguments: Namespace) -> int:
     """Create a report in the user's project of W&B, which is asked for and never written by itself."""
-    from thinwire.publish.wandb.summary import create_report
+    from thinwire.publish.wandb.suite import create_report
 
     print(f"created: {create_report(arguments.suite)}")
     return 0

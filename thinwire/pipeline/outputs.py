@@ -21,7 +21,7 @@ from thinwire.pipeline.snakefile import Chosen
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.declarations import JUDGED, SOURCES
-from thinwire.publish.wandb.replay import NOTE
+from thinwire.publish.wandb.suite import NOTE
 from thinwire.report.report_files import (
     CLAIMS,
     CLAIMS_DIGESTS,

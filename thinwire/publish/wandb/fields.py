@@ -4,7 +4,7 @@ Rule 10 of RULES.md holds here too: no seconds of an in-process run are shown.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from thinwire import RULES_VERSION
@@ -12,6 +12,7 @@ from thinwire.base import digests
 from thinwire.base.learning import TASKS
 from thinwire.base.names import flat
 from thinwire.config.cell import Cell
+from thinwire.config.suite import load
 from thinwire.config.trials import PREFIX
 from thinwire.records.record import Record
 from thinwire.records.result import BYTES
@@ -19,6 +20,7 @@ from thinwire.records.result import BYTES
 # W&B takes ids, names, groups and projects up to 128 characters, and tags and job types up to 64.
 LONGEST, LONGEST_TAG = 128, 64
 _DIGEST = 8
+JOB_TYPE = "summary"  # of the run that sums up a suite
 
 
 def project(suite: str) -> str:
@@ -130,6 +132,25 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
         "job_type": "tune" if cell.suite.startswith(PREFIX) else "train",
         "tags": tags(kind, cell.method.label, cell.suite),
         "config": identity | {"fingerprint": cell.fingerprint, "kind": kind},
+    }
+
+
+def about_suite(suite: str, grid: Sequence[Cell]) -> dict[str, Any]:
+    """The arguments of `wandb.init`. The run's id changes when a cell of the suite does.
+
+    Args:
+        suite: its name.
+        grid: all its cells, also those that were not chosen.
+    """
+    digest = digests.of_identity([cell.fingerprint for cell in grid])
+    return {
+        "project": project(suite),
+        "id": id_of(f"{suite}/{JOB_TYPE}", digest),
+        "name": JOB_TYPE,
+        "group": bounded(f"{suite}/{JOB_TYPE}"),
+        "job_type": JOB_TYPE,
+        "tags": tags(suite),
+        "config": {"suite": suite, "rules": RULES_VERSION, "title": load(suite).title},
     }
 
 

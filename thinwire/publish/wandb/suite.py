@@ -1,6 +1,7 @@
-"""The run of W&B that sums up a suite, with the table of its methods and an artifact of all its tables.
+"""A suite in W&B: its published runs as offline runs, one more that sums it up, and a report.
 
-The report in the user's project shows this table, and scores over bytes and steps with their spread.
+The run that sums it up has the table of the methods, and an artifact of all tables. The report in the user's
+project shows this table, and scores over bytes and steps with their spread.
 """
 
 import json
@@ -9,33 +10,121 @@ import shutil
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
+import pyarrow.parquet as pq
 
-from thinwire import RULES_VERSION
-from thinwire.base import digests
 from thinwire.base.errors import UserError
+from thinwire.base.files import locked, publish, write_text
 from thinwire.base.folders import variable
 from thinwire.base.learning import LearningTask
 from thinwire.config.cell import Cell
+from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.entries import task_of
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.publish.wandb import client, fields
+from thinwire.records import record
+from thinwire.records.record import Record
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import SETTING
+from thinwire.train.record_check import is_there, record_of
+from thinwire.train.result_files import advice, record_folder
 
+if TYPE_CHECKING:
+    from wandb_workspaces.reports.v2 import H1, H2, LinePlot, PanelGrid
+
+
+# This file beside the runs says how the replay went, even if W&B cannot be used.
+NOTE = "replay.txt"
 # The table in the run, and in the artifact; the folder of its files, beside the runs.
 TABLE = "methods"
 FILES = "tables"
-JOB_TYPE = "summary"
 # What the table shows, of the columns of a suite's summary and under the engine's names.
 _SHOWN = [
     *(*SETTING, "method", "kind", "done", "score_mean", "score_sd", "n", "verdict", "words"),
     *("total_bytes", "total_reduction_percent", "busiest_link_bytes", "between_nodes_bytes"),
     *("train_seconds", "train_seconds_sd", "no_time_because", "reason"),
 ]
+
+
+class Replay(NamedTuple):
+    """Where the runs are, how many there are, of how many cells, and why W&B could not take them, if so.
+
+    `summed_up` says whether the run that sums up the suite is among them, for which its tables must be there.
+    """
+
+    folder: Path
+    runs: int
+    cells: int
+    summed_up: bool
+    problem: str | None = None
+
+
+def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
+    """Write the published runs of a suite into a folder of their own under `results`/wandb.
+
+    They are written elsewhere first, so that the folder has either the new runs or the earlier ones, never a
+    mixture. If W&B cannot be used, the earlier ones stay.
+
+    Args:
+        suite: its name.
+        results: the folder of results.
+        subset: the cells that are wanted; records of others need not be sound and current.
+
+    Raises:
+        UserError: there is no record; or that of a wanted cell is damaged, was changed or is of another state
+            of the suite; or a table of the suite was changed.
+    """
+    every = cells(suite)
+    wanted = {cell.path for cell in subset.keep(every)}
+    published = []
+    for cell in every:
+        folder = record_folder(results, cell)
+        if not is_there(folder):
+            continue
+        try:
+            made = record_of(folder, cell, advice(cell, results))
+        except UserError:
+            if cell.path in wanted:
+                raise
+            continue
+        published.append((cell, made, pq.read_table(folder / record.CURVE).to_pylist()))
+    if not published:
+        raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
+    grid = len(wanted | {cell.path for cell, _, _ in published})
+    of_suite = tables(suite, results)
+    target = results / "wandb" / fields.project(suite)
+    scratch = target.with_name(f".{target.name}.new")
+    with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
+        record.discard(scratch)  # left by an interrupted replay
+        problem = None
+        try:
+            # First, because `wandb leet` opens with the last run.
+            if of_suite:
+                _write_summary(suite, every, results, of_suite, scratch, target / FILES)
+            for cell, made, curve in published:
+                _replay(cell, made, curve, scratch)
+        except Exception as error:
+            problem = client.reason(error)
+            client.forget()
+            write_text(target / NOTE, f"not replayed: {problem}\n")
+        else:
+            for logs in (scratch / "wandb").glob("*/logs"):
+                record.discard(logs)  # the client's logs, which have paths of this machine
+            write_text(scratch / "wandb" / NOTE, f"{len(published)} of {grid} runs\n")
+            publish(scratch / "wandb", target)
+        record.discard(scratch)
+    return Replay(target, len(published), grid, bool(of_suite), problem)
+
+
+def _replay(cell: Cell, made: Record, curve: list[dict[str, object]], folder: Path) -> None:
+    seconds = fields.seconds_of(made.kind, made.no_time_because)
+    run = client.begin_cell(cell, made.kind, seconds, folder, "offline")
+    for row in curve:
+        run.log(fields.history(row, seconds))
+    client.end(run, made)
 
 
 def tables(suite: str, results: Path) -> list[Path]:
@@ -65,33 +154,14 @@ def shown(suite: str, results: Path) -> pd.DataFrame:
     return table.assign(words=words).reindex(columns=names).dropna(axis="columns", how="all")
 
 
-def about(suite: str, grid: Sequence[Cell]) -> dict[str, Any]:
-    """The arguments of `wandb.init`. The run's id changes when a cell of the suite does.
-
-    Args:
-        suite: its name.
-        grid: all its cells, also those that were not chosen.
-    """
-    digest = digests.of_identity([cell.fingerprint for cell in grid])
-    return {
-        "project": fields.project(suite),
-        "id": fields.id_of(f"{suite}/{JOB_TYPE}", digest),
-        "name": JOB_TYPE,
-        "group": fields.bounded(f"{suite}/{JOB_TYPE}"),
-        "job_type": JOB_TYPE,
-        "tags": fields.tags(suite),
-        "config": {"suite": suite, "rules": RULES_VERSION, "title": load(suite).title},
-    }
-
-
-def write(
+def _write_summary(
     suite: str, grid: Sequence[Cell], results: Path, tables: Sequence[Path], folder: Path, files: Path
 ) -> None:
     """Write the run offline.
 
     Args:
         suite: its name.
-        grid: as for `about`.
+        grid: all its cells, also those that were not chosen.
         results: the folder of results.
         tables: of the suite, as `tables` gives them.
         folder: the client's files will lie in `folder`/wandb, and those of the artifact with them.
@@ -101,7 +171,7 @@ def write(
     Raises:
         Exception: whatever the client raises.
     """
-    run = client.begin(about(suite, grid), folder, "offline")
+    run = client.begin(fields.about_suite(suite, grid), folder, "offline")
     import wandb
 
     content = json.loads(shown(suite, results).to_json(orient="split", double_precision=15))
@@ -173,18 +243,18 @@ def create_report(suite: str) -> str:
         raise UserError(f"W&B: {why}: a report needs the network and `wandb login`") from None
 
 
-def _table_of_methods(entity: str, project: str) -> list[Any]:
+def _table_of_methods(entity: str, project: str) -> "list[H1 | PanelGrid]":
     """The table of the run that sums up the suite, under a heading."""
     import wandb_workspaces.reports.v2 as reports
     from wandb_workspaces import expr
 
-    runs = reports.Runset(entity, project, filters=[expr.Metric("JobType") == JOB_TYPE])
+    runs = reports.Runset(entity, project, filters=[expr.Metric("JobType") == fields.JOB_TYPE])
     whole = reports.Layout(w=_WIDTH, h=2 * _HEIGHT)
     table = reports.WeavePanelSummaryTable(table_name=TABLE, layout=whole)
     return [reports.H1("Methods"), reports.PanelGrid(runsets=[runs], panels=[table])]
 
 
-def _places(every: list[Cell], task: LearningTask, entity: str, project: str) -> Iterator[Any]:
+def _places(every: list[Cell], task: LearningTask, entity: str, project: str) -> "Iterator[H2 | PanelGrid]":
     """A heading and a grid of panels for each data set, model and number of workers."""
     import wandb_workspaces.reports.v2 as reports
     from wandb_workspaces import expr
@@ -202,7 +272,7 @@ def _places(every: list[Cell], task: LearningTask, entity: str, project: str) ->
         yield reports.PanelGrid(runsets=[runs], panels=_panels(own[0], task, len(groups)))
 
 
-def _panels(cell: Cell, task: LearningTask, groups: int) -> list[Any]:
+def _panels(cell: Cell, task: LearningTask, groups: int) -> "list[LinePlot]":
     """The score over each axis that says what a method costs."""
     import wandb_workspaces.reports.v2 as reports
 
