@@ -13,8 +13,8 @@ from thinwire import Job
 from thinwire.api.run import initial_model
 from thinwire.base import seeds
 from thinwire.base.files import write_text
+from thinwire.data.arrays import Normalise
 from thinwire.data.augmentation import augmented, mixup
-from thinwire.data.batches import Normalise
 from thinwire.records import checkpoint
 from thinwire.train.evaluation import evaluate
 

@@ -16,7 +16,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.data import arrays
-from thinwire.data.batches import held_out
+from thinwire.data.arrays import held_out
 from thinwire.data.dataset import Raw, array_files, lay_out
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
@@ -53,7 +53,7 @@ def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits):
     assert len(tuning.train_inputs) + len(tuning.test_inputs) == len(data.train_inputs)
     assert images(tuning.train_inputs, tuning.test_inputs) == images(data.train_inputs)
     assert torch.equal(tuning.test_inputs[:], held_out(data).test_inputs[:])
-    again = held_out(tuning, 0.5)  # of a preparation in a suite that tunes
+    again = held_out(tuning)  # of a preparation in a suite that tunes
     assert images(again.train_inputs, again.test_inputs) == images(tuning.train_inputs)
 
 
@@ -66,7 +66,7 @@ def test_processes_share_the_pages_of_one_copy(digits):
     data = arrays.load(*digits)
     path = digits[0] / "train_images.npy"
     assert str(path) in Path("/proc/self/maps").read_text()
-    tuning = held_out(data, 0.2)
+    tuning = held_out(data)
     assert torch.equal(tuning.train_inputs[:], data.train_inputs[tuning.train_inputs._rows])
     assert tuning.train_inputs._whole.data_ptr() == data.train_inputs.data_ptr()
     before = path.read_bytes()

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tests import frames, small, sound, summary
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
-from thinwire.data.batches import held_out
+from thinwire.data.arrays import held_out
 from thinwire.records import record
 from thinwire.records.result import result_of
 from thinwire.report import report_files, tuning
@@ -57,9 +57,9 @@ def test_bits_are_the_mean_surprise_of_all_characters():
 
 def test_a_tuning_on_text_holds_out_its_end():
     data = small.texts(train=20)
-    held = held_out(data, 0.25)
-    assert torch.equal(held.test_inputs[:], data.train_inputs[15:])
-    assert torch.equal(held.train_inputs[:], data.train_inputs[:15])
+    held = held_out(data)
+    assert torch.equal(held.test_inputs[:], data.train_inputs[18:])
+    assert torch.equal(held.train_inputs[:], data.train_inputs[:18])
 
 
 ROW = {"dataset": "text", "model": "gpt", "workers": 4, "nodes": 1}

@@ -11,7 +11,7 @@ from tests.unit.test_text import written
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.data import partition, text
+from thinwire.data import order, text
 
 
 def dataset(**options):
@@ -119,8 +119,8 @@ def test_the_first_windows_and_their_roles(whole):
     clients = few.client_of_each(raw.train_labels)
     np.testing.assert_array_equal(clients, whole[0].client_of_each(np.empty(0))[:5000])
     data = SimpleNamespace(name="roles", train_labels=torch.from_numpy(raw.train_labels), task=few.learning())
-    data.clients = partition.clients_of(data, few)
-    parts = partition.partition_of(data, 4, "natural", 0).inputs
+    data.clients = order.clients_of(data, few)
+    parts = order.partition_of(data, 4, "natural", 0).inputs
     assert torch.equal(torch.cat(parts), torch.arange(5000))
     owned = [set(clients[own].tolist()) for own in parts]
     assert sum(map(len, owned)) == len(set.union(*owned)) > 4

@@ -5,15 +5,15 @@ Every byte is verified before it is used: by one process of each node, for all o
 
 import mmap
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from thinwire.base import digests
+from thinwire.base import digests, seeds
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.base.options import as_dict
@@ -21,6 +21,7 @@ from thinwire.data.dataset import MANIFEST, SOURCES, Augment, Dataset, array_fil
 
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+_HELD_OUT = 0.1  # of the training set
 
 
 class Rows:
@@ -152,3 +153,53 @@ def _is_manifest(content: dict[str, object], task: LearningTask) -> bool:
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     files = content["files"] if keys <= set(content) else None
     return isinstance(files, dict) and set(files) - {SOURCES} == set(array_files(task).values())
+
+
+class Normalise:
+    """Turns bytes into floating-point numbers with mean 0 and standard deviation 1 over the training set."""
+
+    def __init__(self, data: Data, device: torch.device, dtype: torch.dtype) -> None:
+        self._mean = torch.tensor(data.mean, dtype=dtype, device=device)[:, None, None]
+        self._scale = 1 / torch.tensor(data.std, dtype=dtype, device=device)[:, None, None]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images.to(self._mean.dtype).sub_(self._mean).mul_(self._scale)
+
+
+def preparation(data: Data, device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """What turns the bytes of inputs into what a model takes: normalised images, or numbers of characters."""
+    return Normalise(data, device, dtype) if data.task is CLASSIFICATION else Tensor.long
+
+
+def scoring_batches(
+    data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
+) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """The number, inputs and labels of every `of`-th batch of the test set, from `scorer` on."""
+    prepare = preparation(data, device, dtype)
+    for batch in range(scorer, -(-len(data.test_inputs) // size), of):
+        part = slice(batch * size, (batch + 1) * size)
+        yield batch, prepare(data.test_inputs[part].to(device)), data.test_labels[part].to(device)
+
+
+def held_out(data: Data) -> Data:
+    """The same data for tuning: a fixed part of the *training* set stands in for the test set.
+
+    Which part depends on the data set alone, so that every method is tuned on the same inputs. Of a text it
+    is the end, because windows between others of their work would hold few surprises.
+    """
+    if data.task is CLASSIFICATION:
+        generator = torch.Generator().manual_seed(seeds.derive("held out", data.name))
+        order = torch.randperm(len(data.train_inputs), generator=generator)
+    else:
+        order = torch.arange(len(data.train_inputs)).flip(0)
+    count = round(_HELD_OUT * len(order))
+    held, kept = order[:count].sort().values, order[count:].sort().values
+    return replace(
+        data,
+        train_inputs=Rows(data.train_inputs, kept),
+        train_labels=data.train_labels[kept],
+        test_inputs=Rows(data.train_inputs, held),
+        test_labels=data.train_labels[held],
+        train_file=None,
+        clients=None if data.clients is None else data.clients[kept],
+    )

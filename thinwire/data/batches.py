@@ -1,11 +1,13 @@
 """Batches of a worker, each augmented anew; what is drawn for them is seeded."""
 
 import math
+import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,19 +15,15 @@ from torch import Tensor
 
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
-from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.placement import moved_to, on_gpu
-from thinwire.data import readers
-from thinwire.data.arrays import Data, Rows
+from thinwire.data.arrays import Data, preparation
 from thinwire.data.augmentation import augmented, mixup
-from thinwire.data.partition import Passes, partition_of
-from thinwire.data.readers import Load, Reader
+from thinwire.data.order import Load, Passes, contiguous, partition_of, shuffled, strided
 from thinwire.optim.recipe import PartitionKind
 
 # For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or
 # windows of text, int64 [b, L], and the characters that follow, int64 [b, L].
 Made = list[tuple[Tensor, Tensor]]
-_HELD_OUT = 0.1  # of the training set
 
 
 def fit_on(device: torch.device, data: Data) -> bool:
@@ -44,7 +42,7 @@ class Batches:
     workers with b inputs each see the same inputs as one worker with W b inputs. With a partition, each
     worker takes its batches from its own inputs.
 
-    With strided or contiguous reading, each worker has a reader of its own; see `readers`. It reads the
+    With strided or contiguous reading, each worker has a reader of its own; see `order`. It reads the
     file of the inputs, if there is one.
     """
 
@@ -136,7 +134,7 @@ class Batches:
             first, end = epoch * steps * share, (epoch + 1) * steps * share
             own = [each.between(first, end) for each in self._passes]
         elif self._reading == "random":
-            order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
+            order = shuffled(len(self._inputs), self._order_stream.at(epoch))
             of_all = order[: steps * self._batch].view(steps, self._workers, share)
             return of_all[:, self._ranks].flatten(1)
         else:
@@ -148,9 +146,8 @@ class Batches:
         """What the reader of a worker reads in an epoch."""
         records, workers = len(self._inputs), self._workers
         if self._reading == "strided":
-            return readers.strided(records, workers, worker, self._batch // workers)
-        chunk, seed = readers.chunk_size(records, workers), self._order_stream.seed
-        return readers.contiguous(records, workers, worker, epoch, seed, chunk, readers.CHUNKS_AT_ONCE)
+            return strided(records, workers, worker, self._batch // workers)
+        return contiguous(records, workers, worker, epoch, self._order_stream.seed)
 
 
 class Prefetched:
@@ -198,51 +195,84 @@ class Prefetched:
         return self._module.current_stream(self._batches.device)
 
 
-class Normalise:
-    """Turns bytes into floating-point numbers with mean 0 and standard deviation 1 over the training set."""
+class RecordFile:
+    """A file of records (`.npy`) that counts its reads: how many, their bytes, and their seeks."""
 
-    def __init__(self, data: Data, device: torch.device, dtype: torch.dtype) -> None:
-        self._mean = torch.tensor(data.mean, dtype=dtype, device=device)[:, None, None]
-        self._scale = 1 / torch.tensor(data.std, dtype=dtype, device=device)[:, None, None]
+    def __init__(self, path: Path) -> None:
+        shape = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not shape.flags.c_contiguous:
+            raise ValueError(f"{path} is in Fortran order: its records are not contiguous")
+        self.records = len(shape)
+        self.requests = 0  # ranges that were read
+        self.bytes_read = 0
+        self.seeks = 0  # reads that do not begin where the last one ended
+        self._shape, self._dtype = shape.shape[1:], shape.dtype
+        self._record_bytes = shape[:1].nbytes
+        self._offset = path.stat().st_size - shape.nbytes
+        self._file = path.open("rb", buffering=0)
+        self._position = -1
 
-    def __call__(self, images: Tensor) -> Tensor:
-        return images.to(self._mean.dtype).sub_(self._mean).mul_(self._scale)
+    def close(self) -> None:
+        self._file.close()
+
+    def read(self, load: Load) -> np.ndarray:
+        """The records of a load, in the order in which they are used."""
+        count = sum(end - start for start, end in load.ranges)
+        records = np.empty((count, *self._shape), self._dtype)
+        numbers, place = np.empty(count, np.int64), 0
+        for start, end in load.ranges:
+            if start != self._position:
+                self._file.seek(self._offset + start * self._record_bytes)
+                self.seeks += 1
+            part = records[place : place + end - start].data.cast("B")
+            self.requests += 1
+            self.bytes_read += self._fill(part)
+            numbers[place : place + end - start] = np.arange(start, end)
+            place += end - start
+            self._position = end
+        if len(load.ranges) == 1 and np.array_equal(numbers, load.order):
+            return records
+        sorter = np.argsort(numbers)
+        return records[sorter[np.searchsorted(numbers, load.order, sorter=sorter)]]
+
+    def _fill(self, buffer: memoryview) -> int:
+        done = 0
+        while done < len(buffer):
+            got = self._file.readinto(buffer[done:])
+            if not got:
+                raise EOFError(f"{self._file.name} ends within a record")
+            done += got
+        return done
 
 
-def preparation(data: Data, device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """What turns the bytes of inputs into what a model takes: normalised images, or numbers of characters."""
-    return Normalise(data, device, dtype) if data.task is CLASSIFICATION else Tensor.long
+class Reader:
+    """Reads a load when its first record is needed, and keeps it until the next one."""
 
+    def __init__(self, path: Path, loads_of: Callable[[int], Iterator[Load]]) -> None:
+        """Open the file of the records, uint8 [N, ...]; `loads_of` gives the loads of an epoch."""
+        self.file = RecordFile(path)
+        weakref.finalize(self, self.file.close)
+        self._loads_of = loads_of
+        self._epoch = self._held = -1
+        self._loads: list[Load] = []
+        self._ends: list[int] = []  # of each load, the number of records up to its end
+        self._held_records = np.empty(0)
 
-def scoring_batches(
-    data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
-) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """The number, inputs and labels of every `of`-th batch of the test set, from `scorer` on."""
-    prepare = preparation(data, device, dtype)
-    for batch in range(scorer, -(-len(data.test_inputs) // size), of):
-        part = slice(batch * size, (batch + 1) * size)
-        yield batch, prepare(data.test_inputs[part].to(device)), data.test_labels[part].to(device)
+    def records(self, epoch: int, first: int, end: int) -> Tensor:
+        """The records from `first` to before `end` in the order of an epoch: uint8 [end - first, ...]."""
+        if epoch != self._epoch:
+            self._loads, self._epoch, self._held = list(self._loads_of(epoch)), epoch, -1
+            self._ends = list(accumulate(len(load.order) for load in self._loads))
+        parts = []
+        while first < end:
+            number = bisect_right(self._ends, first)
+            last = min(end, self._ends[number])
+            begin = self._ends[number] - len(self._loads[number].order)
+            parts.append(torch.from_numpy(self._load(number)[first - begin : last - begin]))
+            first = last
+        return torch.cat(parts)
 
-
-def held_out(data: Data, share: float = _HELD_OUT) -> Data:
-    """The same data for tuning: a fixed part of the *training* set stands in for the test set.
-
-    Which part depends on the data set alone, so that every method is tuned on the same inputs. Of a text it
-    is the end, because windows between others of their work would hold few surprises.
-    """
-    if data.task is CLASSIFICATION:
-        generator = torch.Generator().manual_seed(seeds.derive("held out", data.name))
-        order = torch.randperm(len(data.train_inputs), generator=generator)
-    else:
-        order = torch.arange(len(data.train_inputs)).flip(0)
-    count = round(share * len(order))
-    held, kept = order[:count].sort().values, order[count:].sort().values
-    return replace(
-        data,
-        train_inputs=Rows(data.train_inputs, kept),
-        train_labels=data.train_labels[kept],
-        test_inputs=Rows(data.train_inputs, held),
-        test_labels=data.train_labels[held],
-        train_file=None,
-        clients=None if data.clients is None else data.clients[kept],
-    )
+    def _load(self, number: int) -> np.ndarray:
+        if number != self._held:
+            self._held_records, self._held = self.file.read(self._loads[number]), number
+        return self._held_records

@@ -15,10 +15,9 @@ from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster, on_gpu
 from thinwire.config.cell import Cell
 from thinwire.data import arrays
-from thinwire.data.arrays import Data
-from thinwire.data.batches import held_out
+from thinwire.data.arrays import Data, held_out
 from thinwire.data.dataset import Augment
-from thinwire.data.partition import clients_of
+from thinwire.data.order import clients_of
 from thinwire.optim.recipe import Precision
 from thinwire.train.result_files import data_command, data_folder
 

@@ -13,8 +13,7 @@ from torch.nn import functional
 
 from thinwire.base.learning import CLASSIFICATION, bits
 from thinwire.base.placement import on_gpu
-from thinwire.data.arrays import Data
-from thinwire.data.batches import scoring_batches
+from thinwire.data.arrays import Data, scoring_batches
 from thinwire.traffic.wire_bytes import Bytes, Ledger
 from thinwire.transport.interface import Transport
 

@@ -22,7 +22,7 @@ from thinwire.base.files import locked, writing
 from thinwire.base.options import problems, resolve
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell, sources
-from thinwire.data.batches import held_out
+from thinwire.data.arrays import held_out
 from thinwire.records import checkpoint, record
 from thinwire.records.provenance import Span, now, provenance
 from thinwire.records.result import Cost, Schema, Traffic

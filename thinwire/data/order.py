@@ -1,4 +1,14 @@
-"""The training inputs of each worker, where workers do not share all of them.
+"""Which training inputs each worker reads, and in which order.
+
+Without a partition, workers share all inputs, in one of three readings. In each epoch, every input is read
+exactly once, by one of the workers.
+
+- `random`: one permutation for each epoch.
+- `contiguous` is HSGD's parallel input (Wang et al., 2020; reconstructed). Each worker owns one range of the
+  file and reads it in chunks, in an order drawn for each epoch. It shuffles a few chunks at a time in a
+  buffer. The ranges rotate by epoch, so that every worker has each of them in turn.
+- `strided` is the way of earlier parallel readers (NVIDIA's Caffe): of every `workers` batches, each
+  worker takes one and skips the others.
 
 A partition gives each training input to exactly one worker. It follows from the data, the run's seed and the
 number of workers. So it is the same for all methods. There are two:
@@ -17,7 +27,9 @@ One with fewer inputs sees them more often.
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +41,47 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Dataset
 from thinwire.optim.recipe import Dirichlet, PartitionKind
+
+# How many chunks a reader shuffles together, and the most records in a chunk.
+CHUNKS_AT_ONCE, MOST_OF_A_CHUNK = 8, 512
+
+
+def shuffled(records: int, seed: int) -> Tensor:
+    """The order of an epoch for all workers together: one permutation, with the seed of the epoch."""
+    return torch.randperm(records, generator=torch.Generator().manual_seed(seed))
+
+
+def chunk_size(records: int, readers: int) -> int:
+    """Number of records in a chunk, chosen so that a reader's range has several chunks."""
+    return max(1, min(MOST_OF_A_CHUNK, records // (readers * CHUNKS_AT_ONCE)))
+
+
+class Load(NamedTuple):
+    """What a reader holds at one time: ranges of the file, and the order in which their records are used."""
+
+    ranges: list[tuple[int, int]]  # of record numbers: the first, and the last plus one
+    order: np.ndarray  # record numbers
+
+
+def contiguous(records: int, readers: int, reader: int, epoch: int, seed: int) -> Iterator[Load]:
+    """The loads of one of the readers, which share so many records, in one epoch."""
+    chunk = chunk_size(records, readers)
+    own = (reader + epoch) % readers
+    first, end = own * records // readers, (own + 1) * records // readers
+    drawn = np.random.default_rng(seeds.derive(seed, "readers", own, epoch))
+    chunks = [(start, min(start + chunk, end)) for start in range(first, end, chunk)]
+    in_turn = [chunks[i] for i in drawn.permutation(len(chunks))]
+    for i in range(0, len(in_turn), CHUNKS_AT_ONCE):
+        ranges = in_turn[i : i + CHUNKS_AT_ONCE]
+        order = np.concatenate([np.arange(*own_range) for own_range in ranges])
+        yield Load(ranges, drawn.permutation(order))
+
+
+def strided(records: int, readers: int, reader: int, batch: int) -> Iterator[Load]:
+    """The loads of one reader in any epoch: every `readers`-th batch."""
+    for start in range(reader * batch, records, readers * batch):
+        end = min(start + batch, records)
+        yield Load([(start, end)], np.arange(start, end))
 
 
 @dataclass(frozen=True)
