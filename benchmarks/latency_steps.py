@@ -11,6 +11,8 @@ from statistics import median
 import numpy as np
 import simulator
 import torch
+from calibration import Calibration, Sample, contention, costs_of_calls, simulated_on
+from replay import step_seconds
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -21,10 +23,8 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription
 from thinwire.config.yaml_file import Module
-from thinwire.simulation.calibration import Calibration, Sample, contention, costs_of_calls
-from thinwire.simulation.compute import WARM_UP_STEPS
 from thinwire.simulation.operations import Compute, Operation, Post, Step
-from thinwire.simulation.simulate import SimulatedCell
+from thinwire.simulation.simulate import WARM_UP_STEPS, SimulatedCell
 from thinwire.trace.recorder import FORWARD
 from thinwire.train.cell_task import deterministic, task_of
 from thinwire.train.trainer import Trainer
@@ -128,8 +128,8 @@ def calibrated(results: Path) -> Calibration:
         made[method] = simulated_cell(cell, results, CALIBRATING_STEPS)
     beside = contention([(trace, made[method].steps[0]) for method, trace in traces.items()])
     samples = [
-        Sample(traces[method], beside, simulator.simulation(made[method], CALIBRATED_AT))
-        for method in CALIBRATED_WITH
+        Sample(trace, step_seconds(trace), beside, simulator.simulation(made[method], CALIBRATED_AT))
+        for method, trace in traces.items()
     ]
     costs = costs_of_calls({"mean": samples})
     print(
@@ -144,7 +144,7 @@ def simulated_seconds(
     own: SimulatedCell, cluster: ClusterDescription, calibration: Calibration, period: int
 ) -> float:
     """As `measured`: the median period over its steps, without the steps before."""
-    ends = own.on(cluster, calibration).timeline.end_seconds.max(axis=1)
+    ends = simulated_on(own, cluster, calibration).end_seconds.max(axis=1)
     return float(np.median(np.diff(ends[max(period, WARM_UP_STEPS) - 1 :: period]))) / period
 
 

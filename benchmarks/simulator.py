@@ -49,7 +49,9 @@ import numpy as np
 import pandas as pd
 import record
 import seaborn as sns
+from calibration import Calibration, CallCost, Contention, Sample, contention, costs_of_calls, simulated_on
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from replay import replayed, step_seconds, typical_seconds
 
 from thinwire.base.placement import Cluster
 from thinwire.cli.trace import trace_cell
@@ -59,22 +61,10 @@ from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription
 from thinwire.plugins import ROOT
 from thinwire.report.figures import style
-from thinwire.simulation import event_loop, recurrence
-from thinwire.simulation.calibration import (
-    Calibration,
-    CallCost,
-    Contention,
-    Sample,
-    contention,
-    costs_of_calls,
-    step_seconds,
-    typical_seconds,
-)
+from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.compute import WARM_UP_STEPS
 from thinwire.simulation.program import Await, HandOver, Program, Work
-from thinwire.simulation.replay import replayed
-from thinwire.simulation.simulate import SimulatedCell, to_common_speed
+from thinwire.simulation.simulate import WARM_UP_STEPS, SimulatedCell, to_common_speed
 from thinwire.trace import trace_file
 from thinwire.trace.trace_file import Trace
 from thinwire.train.result_files import trace_folder
@@ -155,7 +145,8 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
             for kind, methods in CALIBRATED_WITH.items():
                 for method in methods:
                     simulate = simulation(simulated[method, 2], CALIBRATED_AT)
-                    samples[kind].append(Sample(traces[method], beside, simulate))
+                    trace = traces[method]
+                    samples[kind].append(Sample(trace, step_seconds(trace), beside, simulate))
         for method in CLASSES:
             runs[method, workers, rate].append(Run.of(emulated(every[method, workers], rate, results)))
     costs = costs_of_calls(samples)
@@ -235,7 +226,7 @@ def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], floa
     described = cluster(rate)
 
     def simulate(calibration: Calibration) -> float:
-        timeline = cell.on(described, calibration).timeline
+        timeline = simulated_on(cell, described, calibration)
         return typical_seconds(timeline.step_seconds[WARM_UP_STEPS:])
 
     return simulate
@@ -288,11 +279,11 @@ def report_speed() -> list[bool]:
     small, large = Cluster(64, 16), Cluster(4096, 1024)
     program = buckets(200, 20)
     began = time.process_time()
-    made = event_loop.simulate([program] * 64, small, Loads(described, small), np.ones((200, 64)))
+    made = timeline.by_events([program] * 64, small, Loads(described, small), np.ones((200, 64)))
     rate = made.operations / (time.process_time() - began)
     print(f"event loop: {rate / 1e6:.2f} million operations a second (target >= 0.8)")
     began = time.process_time()
-    recurrence.simulate(program, large, Loads(described, large), np.ones((200, 4096)))
+    timeline.by_recurrence(program, large, Loads(described, large), np.ones((200, 4096)))
     seconds = time.process_time() - began
     print(f"4,096 workers, 200 steps of 20 buckets: {seconds:.2f} s (target <= 2)")
     return [rate >= LEAST_OPERATIONS, seconds <= MOST_SECONDS]

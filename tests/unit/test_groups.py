@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.test_simulation import call, described
 from thinwire.base.placement import Cluster
-from thinwire.simulation import event_loop
+from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.event_loop import standing_for
+from thinwire.simulation.calls_on_links import standing_for
 from thinwire.simulation.program import Await, Hold, Work, group_of, groups_on
 
 CLUSTER, STEPS = Cluster(24, 8), 3
@@ -59,11 +59,11 @@ def test_nodes_that_stand_for_others_change_no_bit(shared, monkeypatch):
             programs = [own, slower(own), own] * CLUSTER.nodes
         if case % 3 == 2:
             pace[:, -3:] = 1.5
-        few = event_loop.simulate(programs, CLUSTER, loads, pace)
+        few = timeline.by_events(programs, CLUSTER, loads, pace)
         stood += len(np.unique(standing_for(programs, CLUSTER, loads, pace))) < CLUSTER.nodes
         with monkeypatch.context() as patch:
-            patch.setattr(event_loop, "standing_for", lambda *_: np.arange(CLUSTER.nodes))
-            assert same(event_loop.simulate(programs, CLUSTER, loads, pace), few), case
+            patch.setattr(timeline, "standing_for", lambda *_: np.arange(CLUSTER.nodes))
+            assert same(timeline.by_events(programs, CLUSTER, loads, pace), few), case
     assert stood > 10
 
 

@@ -6,9 +6,8 @@ import pytest
 from tests.unit.test_simulation import BYTES, described
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.links import SEGMENT_BYTES, ring_latency_seconds
 from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic.wire_bytes import payload_rate
@@ -27,7 +26,7 @@ def shifted(distance, workers):
 
 
 def simulated(programs, cluster, on=ON):
-    return event_loop.simulate(programs, cluster, Loads(on, cluster), np.ones((1, cluster.workers)))
+    return timeline.by_events(programs, cluster, Loads(on, cluster), np.ones((1, cluster.workers)))
 
 
 def test_by_hand_messages_round_a_ring_of_nodes_go_at_the_same_time():
@@ -79,7 +78,7 @@ def test_the_other_end_follows_from_the_distance_and_the_recurrence_leaves_messa
     step += [Post(0, "world", tuple(range(6)), "send", 1, False, 8, 0, 0.0, rank=5), Wait(0)]
     made = program_of([step])
     assert [operation.partner for operation in made[0] if isinstance(operation, HandOver)] == [2]
-    assert not recurrence.applies([made] * 6, cluster, Loads(ON, cluster))
+    assert not timeline.recurrence_applies([made] * 6, cluster, Loads(ON, cluster))
 
 
 def test_the_load_of_a_message_is_that_of_a_gather_of_two_in_one_direction():
@@ -91,32 +90,3 @@ def test_the_load_of_a_message_is_that_of_a_gather_of_two_in_one_direction():
         assert one.latency_seconds == both.latency_seconds
         for own, twice in zip(one.busy, both.busy):
             assert own.seconds.sum() == pytest.approx(twice.seconds.sum() / 2)
-
-
-LATENCY = 25e-3
-
-
-@pytest.mark.parametrize(
-    ("members", "latencies"),
-    [
-        (2, 2),  # two segments, both at once: a word that the receiver is ready, and the bytes
-        (3, 4),  # four, in two pairs
-        (4, 6),
-    ],
-)
-def test_few_bytes_wait_for_two_latencies_a_pair_of_segments(members, latencies):
-    assert ring_latency_seconds(8.0, members, LATENCY, 1e9) == pytest.approx(latencies * LATENCY)
-
-
-def test_five_segments_of_two_members_wait_behind_what_the_members_send_themselves():
-    """By hand, at 10 ms a segment and 10 ms one way.
-
-    Segments 0 and 1 leave from 10 to 30 ms, and arrive at 30 and 40. Then the member is ready for 2 and 3.
-    The word for 2 has nothing before it, so 2 leaves at 40. The word for 3 goes behind 2, which has left at
-    50, so 3 leaves at 60. At 60, 2 arrives; the word for 4 goes behind 3, which has left at 70. So 4 leaves
-    at 80, and arrives at 100. Its bytes alone take 50.
-    """
-    half, rate = 5.0 * SEGMENT_BYTES, SEGMENT_BYTES / 10e-3
-    assert ring_latency_seconds(half, 2, 10e-3, rate) == pytest.approx(50e-3)
-    # A link that waits, before segments 2, 3 and 4, is ahead of its rate afterwards.
-    assert ring_latency_seconds(half, 2, 10e-3, rate, 1e-3) == pytest.approx(47e-3, abs=1e-3)

@@ -180,7 +180,7 @@ def _simulated(suite: Suite, cell: Cell, results: Path) -> float:
     cluster = load_cluster(suite.track.cluster)
     spread = cluster.spread(cell.workers)
     made = SimulatedCell(cell, results, spread, suite.simulate.steps, suite.simulate.accelerator)
-    return made.on(cluster).step_seconds
+    return made.on(cluster).mean_step_seconds
 
 
 def table(found: Sequence[Score], tiers: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:

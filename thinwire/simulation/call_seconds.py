@@ -1,39 +1,117 @@
-"""How many seconds a call keeps the links and memory buses of a cluster busy, and its latency.
+"""How long calls keep the links between nodes and the memory buses inside them busy, and until when.
 
 The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
 do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two
-*phases*. The second phase of a `push_pull` begins when the server has answered. On an emulated network, the
-second phase of a mean is the one in which the members pass on what they have added.
+*phases*. The second phase of a `push_pull` begins when the server has answered.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, log2
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thinwire.base.placement import Cluster
 from thinwire.config.hardware import ClusterDescription
-from thinwire.simulation.links import (
-    NO_LOAD,
-    Busy,
-    Floats,
-    Integers,
-    Links,
-    Load,
-    Phase,
-    ring_latency_seconds,
-)
-from thinwire.simulation.program import HandOver, kind_of_call
+from thinwire.simulation.program import Floats, HandOver, kind_of_call
 from thinwire.traffic.wire_bytes import payload_rate
 
+Integers = NDArray[np.intp]
+
+# So few links are faster one by one than as an array.
+_FEW = 16
 # Collective calls between nodes that a group has under way at once: the threads of gloo. Later ones wait.
 CALLS_AT_ONCE = 2
 # Ragged gathers and servers use messages, of which any number is under way.
 _COLLECTIVE = ("mean", "gather", "broadcast")
-_HOPS_OF_TWO = {"mean": 2, "gather": 1, "ragged gather": 1, "broadcast": 1, "push_pull": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Busy:
+    """The links of one direction, or the buses, that transfers keep busy."""
+
+    places: Integers  # [busy]: their numbers
+    seconds: Floats  # [busy]: for how long
+
+    @classmethod
+    def of(cls, seconds: Floats) -> "Busy":
+        """From the seconds of all links or buses; most of them may be 0."""
+        places = np.flatnonzero(seconds)
+        return cls(places, seconds[places])
+
+    @classmethod
+    def only(cls, *busy: tuple[int, float]) -> "Busy":
+        """From the numbers and seconds of the few that are busy."""
+        return cls(np.array([place for place, _ in busy], np.intp), np.array([s for _, s in busy], float))
+
+    def among(self, kept: NDArray[np.bool_]) -> "Busy":
+        """Without the links or buses that are not kept."""
+        own = kept[self.places]
+        return self if own.all() else Busy(self.places[own], self.seconds[own])
+
+    @cached_property
+    def few(self) -> list[tuple[int, float]] | None:
+        """The same one by one; None if they are many."""
+        return None if len(self.places) >= _FEW else [*zip(self.places.tolist(), self.seconds.tolist())]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Transfers that go on at the same time."""
+
+    busy: tuple[Busy, Busy, Busy]  # sending links, receiving links, buses
+    latency_seconds: float  # until the last byte has arrived, beyond the above
+    least_seconds: float = 0.0  # from the begin to the end, however few the bytes
+
+    def among(self, links: NDArray[np.bool_], nodes: NDArray[np.bool_]) -> "Phase":
+        """The part on links and on buses of nodes that are True: [links] in each direction, [nodes]."""
+        out, into, buses = self.busy
+        return replace(self, busy=(out.among(links), into.among(links), buses.among(nodes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What one call puts on the cluster."""
+
+    phases: tuple[Phase, ...]
+    sent_bytes: int  # by all members together, on links and buses
+    between_nodes_bytes: int  # of these, on links
+    queued: bool = False  # does it wait until fewer than `CALLS_AT_ONCE` calls of its group are under way?
+
+
+NO_LOAD = Load((), 0, 0)
+
+
+class Links:
+    """When each sending link, receiving link and bus becomes free."""
+
+    def __init__(self, links: int, nodes: int, ahead_seconds: float = 0.0) -> None:
+        """Begin with all of them free.
+
+        Args:
+            links: their number, in each direction.
+            nodes: as many buses there are.
+            ahead_seconds: by how much a link is done earlier if it was free.
+        """
+        self._ahead = (ahead_seconds, ahead_seconds, 0.0)
+        self._free = tuple(np.full(size, -ahead) for size, ahead in zip((links, links, nodes), self._ahead))
+
+    def carry(self, phase: Phase, begin: float) -> float:
+        """Keep busy what a phase needs, from its begin on or from when it is free; returns its end."""
+        last = begin
+        for free, busy, ahead in zip(self._free, phase.busy, self._ahead):
+            if busy.few is None:
+                ends = np.maximum(free[busy.places], begin - ahead) + busy.seconds
+                free[busy.places] = ends
+                last = max(last, float(ends.max()))
+            else:
+                for place, seconds in busy.few:
+                    end = free[place] = max(free.item(place), begin - ahead) + seconds
+                    last = max(last, end)
+        return max(last + phase.latency_seconds, begin + phase.least_seconds)
 
 
 class Transfer(NamedTuple):
@@ -48,40 +126,17 @@ class Transfer(NamedTuple):
 class Loads:
     """The loads of calls on one cluster."""
 
-    def __init__(
-        self,
-        described: ClusterDescription,
-        cluster: Cluster,
-        burst_bytes: int = 0,
-        latency_seconds: Mapping[str, float] | None = None,
-    ) -> None:
-        """Prepare.
-
-        Args:
-            described: its links, buses and algorithms.
-            cluster: its workers and nodes.
-            burst_bytes: that a link passes on at once after a pause, as the token buckets of emulated links
-                do. A link of a real cluster passes on none.
-            latency_seconds: of calls between nodes, by their kind, where it is not that of the description.
-        """
-        self._described, self._cluster = described, cluster
-        self._latency_seconds = latency_seconds or {}
-        self._burst_bytes = burst_bytes
-        # gloo passes sums on behind all that it has begun to send, so its means have two phases.
-        self.means_in_two_phases = "mean" in self._latency_seconds
-        per_node = cluster.workers_per_node
-        shared = described.link.shared_by_workers
-        burst_seconds = burst_bytes / described.link.rate_bytes_per_second
-        # A link that has paused has a full token bucket; a bus has none.
-        self._ahead_seconds = (burst_seconds, burst_seconds, 0.0)
-        self.links = cluster.nodes if shared else cluster.workers
-        self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)
-        self._node_of = np.arange(cluster.workers) // per_node
+    def __init__(self, described: ClusterDescription, cluster: Cluster) -> None:
+        self.described, self.cluster = described, cluster
+        per_link = cluster.workers_per_node if described.link.shared_by_workers else 1
+        self.links = cluster.workers // per_link
+        self._link_of = np.arange(cluster.workers) // per_link
+        self._node_of = np.arange(cluster.workers) // cluster.workers_per_node
         self._known: dict[object, Load] = {}
 
     def free_links(self) -> Links:
         """All links and buses of the cluster."""
-        return Links(self.links, self._cluster.nodes, self._ahead_seconds)
+        return Links(self.links, self.cluster.nodes)
 
     def of(self, call: HandOver, members: Sequence[int]) -> Load:
         """The load of a call of these workers, in the order of their ranks; calls that are alike share it."""
@@ -94,17 +149,16 @@ class Loads:
         """The load of so many bytes from one worker to another."""
         if sender == receiver:
             return NO_LOAD
-        link, described = self._described.link, self._described
+        link, described = self.described.link, self.described
         latency, none = described.call_latency_seconds, Busy.only()
         source, target = int(self._node_of[sender]), int(self._node_of[receiver])
         if source == target:
             bus = Busy.only((source, size / described.memory_bus_bytes_per_second))
-            return Load((Phase((none, none, bus), latency, latency),), size, 0)
-        latency += link.latency_seconds
+            return Load((Phase((none, none, bus), latency),), size, 0)
         seconds = size / payload_rate(link.rate_bytes_per_second)
         out, into = ((int(self._link_of[worker]), seconds) for worker in (sender, receiver))
         ways = (Busy.only(out), Busy.only(into)) if link.full_duplex else (Busy.only(out, into),) * 2
-        return Load((Phase((*ways, none), latency, latency),), size, size)
+        return Load((Phase((*ways, none), latency + link.latency_seconds),), size, size)
 
     def on(self, nodes: NDArray[np.bool_], load: Load) -> Load:
         """The part of a load on some nodes, which are True: [nodes]."""
@@ -119,55 +173,28 @@ class Loads:
             sum(float(part.sum()) for each in transfers for part in (each.between, each.inside))
         )
         between_nodes = round(sum(float(each.between.sum()) for each in transfers))
-        kind, share = kind_of_call(call.verb, call.ragged), 1.0
-        if kind == "mean" and between_nodes and self.means_in_two_phases:
-            # Parts are added, then the sums are passed on.
-            between, inside, received, hops = transfers[0]
-            transfers, share = [Transfer(between / 2, inside / 2, received / 2, hops / 2)] * 2, 0.5
-        phases = tuple(self._phase(kind, transfer, share) for transfer in transfers)
-        return Load(phases, sent_bytes, between_nodes, kind in _COLLECTIVE and between_nodes > 0)
+        kind = kind_of_call(call.verb, call.ragged)
+        queued = kind in _COLLECTIVE and between_nodes > 0
+        return Load(self.phases(kind, transfers), sent_bytes, between_nodes, queued)
 
-    def _phase(self, kind: str, transfer: Transfer, share: float) -> Phase:
-        """The phase of a transfer of a call, which has this share of the latency of its kind."""
-        between, inside, received, hops = transfer
-        link, described = self._described.link, self._described
+    def phases(self, kind: str, transfers: Sequence[Transfer]) -> tuple[Phase, ...]:
+        """The phases of a call of a kind with these transfers."""
+        link, software = self.described.link.latency_seconds, self.described.call_latency_seconds
+        return tuple(
+            self.phase(each, software + each.hops * link if each.between.any() else software)
+            for each in transfers
+        )
+
+    def phase(self, transfer: Transfer, latency_seconds: float, least_seconds: float = 0.0) -> Phase:
+        """The phase of a transfer."""
+        link, nodes = self.described.link, self.cluster.nodes
         rate = payload_rate(link.rate_bytes_per_second)
-        out = np.bincount(self._link_of, between, self.links) / rate
-        into = np.bincount(self._link_of, received, self.links) / rate
+        out = np.bincount(self._link_of, transfer.between, self.links) / rate
+        into = np.bincount(self._link_of, transfer.received, self.links) / rate
         if not link.full_duplex:
             out = into = out + into
-        bus = np.bincount(self._node_of, inside, self._cluster.nodes) / described.memory_bus_bytes_per_second
-        latency = least = described.call_latency_seconds
-        if between.any():
-            latency = self._latency_seconds.get(kind, latency)
-            # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
-            least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
-            latency *= share
-            if kind == "gather" and hops == 1:  # between two members
-                latency += self._late_seconds(between.max() / 2)
-            if kind == "mean" and self.means_in_two_phases and link.latency_seconds:
-                latency += self._ring_latency_seconds(float(between.max()), hops)
-                least += self._ring_latency_seconds(0.0, hops)
-            else:
-                latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
-        return Phase((Busy.of(out), Busy.of(into), Busy.of(bus)), latency, least)
-
-    def _ring_latency_seconds(self, half_bytes: float, hops: float) -> float:
-        """How long a phase of gloo's ring waits for the latency of links."""
-        link = self._described.link
-        rate = payload_rate(link.rate_bytes_per_second)
-        members, burst_seconds = round(hops) + 1, self._ahead_seconds[0]
-        return ring_latency_seconds(half_bytes, members, link.latency_seconds, rate, burst_seconds)
-
-    def _late_seconds(self, half_bytes: float) -> float:
-        """How much longer a gather between two members takes on an emulated network, if one of them is late.
-
-        gloo sends a payload in two halves. Two members have one connection, so the late one can say that it
-        is ready for the second half only behind all that it sends. A half within a burst takes no time.
-        """
-        if not 0 < self._burst_bytes < half_bytes:
-            return 0.0
-        return half_bytes / payload_rate(self._described.link.rate_bytes_per_second)
+        bus = np.bincount(self._node_of, transfer.inside, nodes) / self.described.memory_bus_bytes_per_second
+        return Phase((Busy.of(out), Busy.of(into), Busy.of(bus)), latency_seconds, least_seconds)
 
     def _transfers(self, call: HandOver, ranks: Integers) -> list[Transfer]:
         if call.verb == "mean":
@@ -196,7 +223,7 @@ class Loads:
           a ring in a number of steps that grows with the logarithm of the nodes.
         """
         count, nodes = len(ranks), len(np.unique(self._node_of[ranks]))
-        algorithm = self._described.algorithms.all_reduce
+        algorithm = self.described.algorithms.all_reduce
         if algorithm == "hierarchical" and nodes > 1:
             per_node = count // nodes
             between = self._of_workers(ranks, 2 * (nodes - 1) / nodes * size / per_node)
@@ -223,8 +250,8 @@ class Loads:
         between, inside, received = (self._of_workers(ranks, each_sends) for ranks in ends)
         return Transfer(between, inside, received, hops)
 
-    def _of_workers(self, ranks: Integers, each_sends: NDArray[Any] | float) -> Floats:
+    def _of_workers(self, ranks: Integers, each_sends: NDArray[np.floating] | float) -> Floats:
         """[workers]: the sums of what is sent or received at these ranks, which may repeat."""
-        sums = np.zeros(self._cluster.workers)
+        sums = np.zeros(self.cluster.workers)
         np.add.at(sums, ranks, each_sends)
         return sums

@@ -11,15 +11,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from thinwire.base.placement import Cluster
-from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads
-from thinwire.simulation.links import NO_LOAD, Integers, Load
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, NO_LOAD, Integers, Load, Loads
 from thinwire.simulation.operations import MESSAGES
-from thinwire.simulation.program import Carried, HandOver, group_of
+from thinwire.simulation.program import Carried, Floats, HandOver, Hold, Program, group_of, groups_on
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ class CallsOnLinks:
         self._half_made: dict[tuple[str, int, int, int], _Call] = {}
         self.sent_bytes = self.between_nodes_bytes = 0
 
-    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> _Call:
+    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[_Call] = ()) -> _Call:
         """Make or join the next call on a channel."""
         channel, counts = what.channel, self._counts[worker]
         group = self._groups_of[worker].get(channel) or self._join(worker, channel)
@@ -109,7 +107,7 @@ class CallsOnLinks:
         return call
 
     def _message(
-        self, worker: int, members: range, what: HandOver, now: float, after: Sequence[Any]
+        self, worker: int, members: range, what: HandOver, now: float, after: Sequence[_Call]
     ) -> _Call:
         """Send or receive the next message to or from another worker. It begins when both have done so."""
         other = members[(members.index(worker) + what.partner) % len(members)]
@@ -204,3 +202,76 @@ class CallsOnLinks:
         self._server_free[call.server] = done
         call.served = done - arrived
         return done
+
+
+def standing_for(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Integers:
+    """For each node the first one that behaves like it, and is simulated for it.
+
+    In a large cluster, most nodes do the same at the same time: their workers have the same programs, and
+    each call keeps their links busy for as long. Arguments are those of `simulate`.
+
+    The first node stands only for itself: among calls that begin at the same moment, its own come first.
+
+    Returns:
+        [nodes]: each of these nodes stands for itself, too.
+    """
+    kinds = {id(program): program for program in programs}
+    if not _can_stand([*kinds.values()]):
+        return np.arange(cluster.nodes)
+    of_programs = np.array([*map(id, programs)]).reshape(cluster.nodes, -1)
+    of_paces = np.ascontiguousarray(pace.T).reshape(cluster.nodes, -1)
+    found: dict[object, int] = {}
+    kind = [
+        found.setdefault((node == 0, own.tobytes(), paces.tobytes()), len(found))
+        for node, (own, paces) in enumerate(zip(of_programs, of_paces))
+    ]
+    if len(found) < cluster.nodes:
+        handed = {op: None for program in kinds.values() for step in program for op in step}
+        for call in handed:
+            if isinstance(call, HandOver) and call.channel != "node":
+                for members in groups_on(cluster, call.channel):
+                    _tell_apart(kind, _busy_seconds(call, members, cluster, loads))
+    first: dict[int, int] = {}
+    return np.array([first.setdefault(own, node) for node, own in enumerate(kind)])
+
+
+def _can_stand(programs: Sequence[Program]) -> bool:
+    """Are there no messages, and does it not matter which member makes a call first?
+
+    The first one says how large the call is, and for which others it is held back.
+    """
+    handed: dict[str, set[tuple[HandOver, ...]]] = {}
+    holds = False
+    for program in programs:
+        operations = [operation for step in program for operation in step]
+        if any(isinstance(operation, HandOver) and operation.verb in MESSAGES for operation in operations):
+            return False
+        holds = holds or any(isinstance(operation, Hold) for operation in operations)
+        own: dict[str, list[HandOver]] = {}
+        for operation in operations:
+            if isinstance(operation, HandOver):
+                own.setdefault(operation.channel, []).append(operation)
+        for channel, calls in own.items():
+            handed.setdefault(channel, set()).add(tuple(calls))
+    if holds and (len(programs) > 1 or len(handed) > 1):
+        return False
+    return all(len(alike) == 1 for channel, alike in handed.items() if channel != "node")
+
+
+def _busy_seconds(call: HandOver, members: range, cluster: Cluster, loads: Loads) -> Floats:
+    """[nodes, links and buses]: how long a call keeps those of each node busy."""
+    columns = [np.zeros((cluster.nodes, 0))]
+    for phase in loads.of(call, members).phases:
+        for busy, size in zip(phase.busy, (loads.links, loads.links, cluster.nodes)):
+            seconds = np.zeros(size)
+            seconds[busy.places] = busy.seconds
+            columns.append(seconds.reshape(cluster.nodes, -1))
+    return np.concatenate(columns, axis=1)
+
+
+def _tell_apart(kind: list[int], seconds: Floats) -> None:
+    """Give a new kind to nodes that differ from the last one, whatever their kind was."""
+    new: dict[tuple[int, bytes], int] = {}
+    free = max(kind) + 1
+    for node in np.flatnonzero((seconds != seconds[-1]).any(axis=1)).tolist():
+        kind[node] = new.setdefault((kind[node], seconds[node].tobytes()), free + len(new))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,10 +51,15 @@ Operation = Work | HandOver | Hold | Await
 Program = list[list[Operation]]
 
 
+def no_hand_over(post: Post) -> float:
+    """On a described cluster, handing a call over takes no time."""
+    return 0.0
+
+
 def program_of(
     steps: Sequence[Step],
     length: int | None = None,
-    hand_over_seconds: Callable[[Post], float] = lambda post: 0.0,
+    hand_over_seconds: Callable[[Post], float] = no_hand_over,
 ) -> Program:
     """Turn the steps of a schedule into a program of any length; the default is one round.
 
@@ -129,38 +134,6 @@ def _add_work(made: list[Operation], seconds: float) -> None:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Timeline:
-    """Of all workers; arrays are [steps, workers], in seconds."""
-
-    end_seconds: Floats
-    """When a worker ends a step, from the start on."""
-    compute_seconds: Floats
-    """How long it computes in a step."""
-    others_seconds: Floats
-    """How long it waits until the last member has made the call that it waits for."""
-    server_seconds: Floats
-    """How long it waits while a server computes or serves other calls."""
-    communication_seconds: Floats
-    """How long it waits for bytes. This communication is *exposed*: no computation hides it."""
-    operations: int
-    """How many operations the workers have carried out."""
-    sent_bytes: int
-    """By all workers together."""
-    between_nodes_bytes: int
-    """Of these, between nodes."""
-
-    @property
-    def seconds(self) -> float:
-        """Until the last worker has ended the last step."""
-        return float(self.end_seconds[-1].max())
-
-    @property
-    def step_seconds(self) -> Floats:
-        """[steps]: time between the ends of consecutive steps; a step ends with its last worker."""
-        return np.diff(self.end_seconds.max(axis=1), prepend=0.0)
-
-
 def kind_of_call(verb: str, ragged: bool) -> str:
     """The verb; a gather of ragged payloads is a kind of its own, because it goes point to point."""
     return "ragged gather" if verb == "gather" and ragged else verb
@@ -194,13 +167,16 @@ class Carried:
     blocked: list[int] = field(default_factory=list)  # workers that wait for it
 
 
-class Carrier(Protocol):
+Call = TypeVar("Call", bound=Carried)
+
+
+class Carrier(Protocol[Call]):
     """Carries calls."""
 
     sent_bytes: int
     between_nodes_bytes: int
 
-    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> Carried:
+    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Call] = ()) -> Call:
         """Take over the next call of a worker on a channel, which begins when those in `after` have ended."""
 
     def carry(self) -> list[int] | None:

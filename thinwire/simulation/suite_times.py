@@ -26,7 +26,7 @@ from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription, load_cluster
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate, WithoutData
-from thinwire.simulation.simulate import Simulated, SimulatedCell, to_common_speed
+from thinwire.simulation.simulate import SimulatedCell, to_common_speed
 from thinwire.simulation.simulated_file import with_speed_up
 from thinwire.simulation.stand_ins import stands_in
 from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, reason_of
@@ -131,28 +131,29 @@ def _rows(
     to_common_speed([*mirrored.values()])
     for of_cell, cluster in placed:
         for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second)):
-            yield _row(of_cell.on(linked), own_rate=linked is cluster)
+            yield _row(of_cell, linked, own_rate=linked is cluster)
 
 
-def _row(made: Simulated, own_rate: bool) -> Row:
-    timeline, link = made.timeline, made.cluster.link
+def _row(made: SimulatedCell, described: ClusterDescription, own_rate: bool) -> Row:
+    timeline, link, cluster = made.on(described), described.link, made.cluster
+    steps, workers = len(timeline.end_seconds), cluster.workers
     communication = timeline.communication_seconds.mean()
-    links = made.nodes if link.shared_by_workers else made.workers
-    on_link = timeline.between_nodes_bytes / made.steps / links
-    return _place(made.cell, made.workers, made.nodes, made.cluster) | {
+    links = cluster.nodes if link.shared_by_workers else workers
+    on_link = timeline.between_nodes_bytes / steps / links
+    return _place(made.cell, workers, cluster.nodes, described) | {
         "own_rate": own_rate,
-        "steps": made.steps,
+        "steps": steps,
         "total_steps": made.total_steps,
-        "batch_images": made.workers * made.cell.recipe.batch_per_worker(made.workers),
-        "step_seconds": made.step_seconds,
+        "batch_images": workers * made.cell.recipe.batch_per_worker(workers),
+        "step_seconds": timeline.mean_step_seconds,
         "compute_seconds": timeline.compute_seconds.mean(),
         "others_seconds": timeline.others_seconds.mean(),
         "server_seconds": timeline.server_seconds.mean(),
         "communication_seconds": communication,
         # While a link sends and its workers do not wait for that, they compute or wait for something else.
         "hidden_seconds": max(0.0, on_link / link.rate_bytes_per_second - communication),
-        "wire_sent_bytes": timeline.sent_bytes / made.steps / made.workers,
-        "between_nodes_bytes": timeline.between_nodes_bytes / made.steps / made.workers,
+        "wire_sent_bytes": timeline.sent_bytes / steps / workers,
+        "between_nodes_bytes": timeline.between_nodes_bytes / steps / workers,
     }
 
 

@@ -30,10 +30,10 @@ from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock, passes_of, seconds_on_device
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
-from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
-from thinwire.simulation.recurrence import simulate_either_way
+from thinwire.simulation.program import Floats, Program, Work, program_of
 from thinwire.simulation.scaled import Schedule, Schedules
 from thinwire.simulation.stand_ins import INPUTS_OF_A_WORKER, Network, prepare_small, small_task
+from thinwire.simulation.timeline import Timeline, simulate
 from thinwire.trace.recorder import DECODE
 
 _FEW_NODES = 2  # on which schedules are known
@@ -159,7 +159,7 @@ class CellWithoutData:
     def _simulate(self, described: ClusterDescription, nodes: int, paces: Floats) -> Timeline:
         cluster, programs = self._cluster(nodes), self._programs(nodes, len(paces))
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
-        return simulate_either_way(programs, cluster, loads, pace)
+        return simulate(programs, cluster, loads, pace)
 
     def _programs(self, nodes: int, length: int) -> list[Program]:
         """The program of each worker; workers of one role share it."""

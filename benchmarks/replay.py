@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 
 from thinwire.base.errors import UserError
-from thinwire.simulation import event_loop
-from thinwire.simulation.program import Await, Carried, Floats, HandOver, Operation, Program, Timeline, Work
+from thinwire.simulation import timeline
+from thinwire.simulation.program import Await, Carried, Floats, HandOver, Operation, Program, Work
+from thinwire.simulation.simulate import WARM_UP_STEPS
 from thinwire.trace.recorder import HARNESS, TRANSPORT, WAIT
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
 
 Row = dict[str, Any]  # of a table of a trace
+_ROUND = 4  # steps
 
 
 class RecordedWorker:
@@ -189,7 +191,7 @@ class MeasuredCalls:
         return ready or None
 
 
-def replayed(trace: Trace) -> Timeline:
+def replayed(trace: Trace) -> timeline.Timeline:
     """Replay a trace of workers in processes of their own; bytes are not counted.
 
     Raises:
@@ -198,7 +200,7 @@ def replayed(trace: Trace) -> Timeline:
     workers = _workers(trace)
     programs = [worker.program() for worker in workers]
     pace = np.ones((len(programs[0]), len(workers)))
-    return event_loop.run(programs, MeasuredCalls(_measured_calls(trace, workers)), pace)
+    return timeline.run(programs, MeasuredCalls(_measured_calls(trace, workers)), pace)
 
 
 def measured_end_seconds(trace: Trace) -> Floats:
@@ -208,6 +210,24 @@ def measured_end_seconds(trace: Trace) -> Floats:
         UserError: the trace has no step.
     """
     return np.array([worker.ends for worker in _workers(trace)]).T
+
+
+def step_seconds(trace: Trace) -> float:
+    """The typical seconds of a step, without evaluations and records; see `typical_seconds`."""
+    return typical_seconds(np.diff(measured_end_seconds(trace).max(axis=1)[WARM_UP_STEPS - 1 :]))
+
+
+def typical_seconds(steps: Floats) -> float:
+    """The typical seconds of a step: the median over rounds of four steps, of the mean of a round.
+
+    Some methods do something else in every second or fourth step, so each round has such a step. The median
+    leaves out rounds in which other programs took the machine.
+
+    Args:
+        steps: the seconds of steps that follow one another, at least four.
+    """
+    rounds = len(steps) // _ROUND
+    return float(np.median(steps[: rounds * _ROUND].reshape(rounds, _ROUND).mean(axis=1)))
 
 
 def _workers(trace: Trace) -> list[RecordedWorker]:

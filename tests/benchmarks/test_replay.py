@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks.replay import MeasuredCall, MeasuredCalls, measured_end_seconds, replayed
 from tests import processes
 from tests.traced import Everything, trace_of
 from thinwire.base.errors import UserError
-from thinwire.simulation import event_loop
+from thinwire.simulation import timeline
 from thinwire.simulation.program import Await, HandOver, Work
-from thinwire.simulation.replay import MeasuredCall, MeasuredCalls, measured_end_seconds, replayed
 from thinwire.trace import trace_file
 from thinwire.trace.trace_file import CALL_COLUMNS, COMPUTE, SERVER_TRACK, SPAN_COLUMNS, Trace
 
@@ -137,7 +137,7 @@ def test_in_a_replay_everybody_waits_for_a_worker_that_has_become_slower():
     calls = [[MeasuredCall(number, 2, False, 1.0) for number in range(3)] for _ in range(2)]
     pace = np.ones((3, 2))
     pace[1, 0] = 2.0
-    made = event_loop.run([program, program], MeasuredCalls(calls), pace)
+    made = timeline.run([program, program], MeasuredCalls(calls), pace)
     assert made.end_seconds.tolist() == [[3.0, 3.0], [8.0, 8.0], [11.0, 11.0]]
     assert made.others_seconds.tolist() == [[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]
 
