@@ -91,9 +91,6 @@ def test_workers_draw_different_kernels_which_change_from_step_to_step(monkeypat
     assert all(len({drawn[rank, step] for step in range(run.total_steps)}) > 1 for rank in range(4))
 
 
-OPTIONS = {"conv_threshold": 16, "linear_threshold": 100}
-
-
 def resnet_18():
     """The form for small images."""
     model = torchvision.models.resnet18(num_classes=100)
@@ -136,31 +133,3 @@ def test_the_bytes_of_whole_networks(network, compression, push_megabytes, share
         dense += 4 * numel
     assert pushed / 1e6 == pytest.approx(push_megabytes, rel=5e-3)
     assert 100 * pushed / dense == pytest.approx(share_percent, abs=0.06)
-
-
-# The convolution has 3 kernels of 9 entries, and the linear layer 10 rows of 27. Two kernels and four rows
-# are the shares 16 / 27 and 100 / 270, rounded up. Places are a bitmap of one or two bytes.
-CONV_KERNELS, CONV_TWO_BITS = 4 + 1 + 4 * 2 * 9, 4 * 2 + 4
-LINEAR_KERNELS, LINEAR_TWO_BITS = 4 + 2 + 4 * 4 * 27, 4 * 17 + 4
-
-
-@pytest.mark.parametrize(
-    ("control", "compressed_bytes"),
-    [
-        ({"compression": "hybrid"}, CONV_KERNELS + LINEAR_TWO_BITS),
-        ({"compression": "uniform_kernels"}, CONV_KERNELS + LINEAR_KERNELS),
-        ({"compression": "uniform_two_bits"}, CONV_TWO_BITS + LINEAR_TWO_BITS),
-        ({"importance": "random"}, CONV_KERNELS + LINEAR_TWO_BITS),
-        ({"residual": False}, CONV_KERNELS + LINEAR_TWO_BITS),
-    ],
-)
-def test_counted_bytes_are_the_formula(control, compressed_bytes):
-    options = {**OPTIONS, "least_rate": 0.1, "exponent": 1.0, **control}
-    run = small.trainer(small.task(4, dtype=torch.float32), "hylo", **options)
-    run.train()
-    method = run.workers[0].method
-    dense = 4 * sum(p.tensor.numel() for p in method.run.params if method.kind(p) == "dense")
-    total = run.workers[0].ledger.total()
-    assert total.payload_push == run.total_steps * (compressed_bytes + dense)
-    numel = sum(p.tensor.numel() for p in method.run.params)
-    assert total.payload_pull == run.total_steps * 4 * numel  # pulled dense: no more than half can be saved

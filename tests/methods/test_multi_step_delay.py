@@ -1,4 +1,4 @@
-"""Multi-step delay: its bytes, its slices and its interval; its steps are those of its reference."""
+"""Multi-step delay: its slices and its interval; its steps are those of its reference."""
 
 import queue
 import threading
@@ -17,20 +17,6 @@ from thinwire.transport.gloo import InTurn
 
 NAME = "multi_step_delay"
 FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
-
-
-@pytest.mark.parametrize("delay", [0, 1])
-def test_bytes_are_those_of_one_gradient_a_round(delay):
-    options = {**FIXED, "warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
-    run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options, delay=delay)
-    run.train()
-    size = 4 * small.flat(run.workers[0].run.weights).numel()
-    rounds = 2 + 4  # warm-up, and 13 steps in rounds of 4, 4, 4 and 1
-    total = run.workers[0].ledger.total()
-    assert total.payload_push == total.payload_pull == rounds * size
-    # A fixed interval sends no losses, so the control at equal bytes needs no others.
-    assert {kind for _, _, kind in run.workers[0].ledger.rows} == {"values"}
-    assert sum(worker.ledger.total().wire_sent for worker in run.workers) == 2 * 3 * rounds * size
 
 
 def test_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():

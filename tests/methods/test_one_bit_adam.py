@@ -1,6 +1,4 @@
-"""1-bit Adam: exact without a loss of bits, still where v is zero, and bytes are the formula."""
-
-import math
+"""1-bit Adam: exact without a loss of bits, and still where v is zero."""
 
 import pytest
 import torch
@@ -65,17 +63,3 @@ def test_a_worker_alone_loses_nothing():
         run.train()
         assert run.workers[0].method.memory == {}
     torch.testing.assert_close(alone.workers[0].run.weights, exact.workers[0].run.weights, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize(("workers", "nodes"), [(4, 1), (6, 2)])
-@pytest.mark.parametrize("block", [None, 7])
-def test_bytes_are_the_formula(workers, nodes, block):
-    """4 n a step in the warm-up; then sum ceil(n / 8) + 4 blocks over the tensors, each way."""
-    run = trainer(workers, nodes, dtype=torch.float32, block=block)
-    run.train()
-    sizes = [weight.numel() for weight in run.workers[0].run.weights]
-    sent = sum(math.ceil(n / 8) + 4 * math.ceil(n / (block or n)) for n in sizes)
-    expected = WARMUP * 4 * sum(sizes) + (run.total_steps - WARMUP) * sent
-    for worker in run.workers:
-        total = worker.ledger.total()
-        assert total.payload_push == total.payload_pull == expected

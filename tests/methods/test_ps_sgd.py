@@ -1,4 +1,4 @@
-"""SSGD on parameter servers: what is pushed and pulled, and where the servers stand."""
+"""SSGD on parameter servers: when is pushed and pulled, and where the servers stand."""
 
 import pytest
 import torch
@@ -13,17 +13,6 @@ def run_of(servers, workers=4, nodes=1, **options):
     run = small.trainer(task, "ps_sgd", servers=servers, **options)
     run.train()
     return run
-
-
-@pytest.mark.parametrize("servers", ["spread", "one"])
-def test_every_worker_pushes_and_pulls_the_model_once_a_step(servers):
-    run = run_of(servers)
-    size = 4 * sum(weight.numel() for weight in run.workers[0].run.weights)
-    for worker in run.workers:
-        total = worker.ledger.total()
-        assert total.payload_push == total.payload_pull == run.total_steps * size
-        assert worker.ledger.rows["world", "push", "values"].payload_pull == 0
-        assert worker.ledger.rows["world", "pull", "weights"].payload_push == 0
 
 
 def test_one_server_is_the_bottleneck_that_spreading_removes():

@@ -1,86 +1,53 @@
 """Options that a method refuses, and runs that it skips: each in one sentence, before anything is trained."""
 
+import re
+
 import pytest
+import yaml
 from torch import nn
 
 from tests import small
+from tests.bad_input.suites import cases, require
 from thinwire import plugins
 from thinwire.base.errors import Problems
 from thinwire.base.options import resolve
 
-FIXED_WAIT = {"fixed_skips": 4, "fixed_wait": 5}
 # The method, its options, and words of the sentence.
-REFUSED = [
-    ("daso", {"max_skips": 0}, "max_skips"),
-    ("daso", {"max_skips": 17}, "max_skips"),
-    ("daso", {"warmup_epochs": -1}, "warmup_epochs"),
-    ("daso", {"control": "fixed"}, "control"),
-    ("daso", {"fixed_skips": 4}, "give both or neither"),
-    ("daso", FIXED_WAIT, "fixed_wait 5 is above fixed_skips 4"),
-    ("daso", {"match_progress": True, "control": "published"}, "match_progress needs control: corrected"),
-    ("demo_sgd", {"chunk": 0}, "chunk: input should be greater than or equal to 1"),
-    ("demo_sgd", {"k": 0}, "k: input should be greater than or equal to 1"),
-    ("demo_sgd", {"decay": 1}, "decay: input should be less than 1"),
-    ("des_loc", {"period": 0}, "period: input should be greater than or equal to 1"),
-    ("des_loc", {"first_period": 0}, "first_period: input should be greater than or equal to 1"),
-    ("des_loc", {"second_period": 0}, "second_period: input should be greater than or equal to 1"),
-    ("dgc", {"density": 0.0}, "density: input should be greater than 0"),
-    ("dgc", {"density": 1.5}, "density: input should be less than or equal to 1"),
-    ("dgc", {"warmup_densities": [0.1, 0.2]}, "must not rise"),
-    ("dgc", {"warmup_densities": [0.1], "density": 0.5}, "must not rise"),
-    ("dgc", {"warmup_densities": [0.1, 0]}, "warmup_densities.1: input should be greater than 0"),
-    ("dgc", {"clip_norm": -1.0}, "clip_norm"),
-    ("diloco", {"period": 0}, "period: input should be greater than or equal to 1"),
-    ("diloco", {"period": 10, "fragments": 3}, "a period of 10 steps has no 3 equal turns"),
-    ("diloco", {"period": 12, "fragments": 3, "delay": 4}, "delay 4 is not below the 4 steps between two"),
-    ("diloco", {"outer_lr": 0}, "outer_lr: input should be greater than 0"),
-    ("diloco", {"outer_momentum": 1}, "outer_momentum: input should be less than 1"),
-    ("diloco", {"mix": 1}, "mix: input should be less than 1"),
-    ("diloco", {"bits": 16}, "bits: input should be 32, 8 or 4"),
-    ("diloco", {"block": 0}, "block: input should be greater than or equal to 1"),
-    ("dion", {"rank_fraction": 0}, "rank_fraction: input should be greater than 0"),
-    ("dion", {"rank_fraction": 2}, "rank_fraction: input should be less than or equal to 1"),
-    ("dion", {"momentum": 1}, "momentum: input should be less than 1"),
-    ("dion", {"min_gain": -1}, "min_gain: input should be greater than or equal to 0"),
-    ("ef21", {"density": 0}, "density: input should be greater than 0"),
-    ("ef21", {"eta": 0}, "eta: input should be greater than 0"),
-    ("ef21", {"eta": 1.1}, "eta: input should be less than or equal to 1"),
-    ("gossip", {"period": 0}, "period: input should be greater than or equal to 1"),
-    ("gossip", {"graph": "torus"}, "graph: input should be 'exponential', 'ring', 'random_pairs' or"),
-    ("hsgd", {"level_1": "weights", "gradients": "bfloat16"}, "bfloat16 needs level_1: gradients, because"),
-    ("hylo", {"least_rate": 0.0}, "least_rate"),
-    ("mp2", {"preset": "published", "predictor_epochs": 15}, "decides predictor_epochs: leave that out"),
-    ("multi_step_delay", {"interval": 0}, "interval: input should be greater than or equal to 1"),
-    ("multi_step_delay", {"delay": 2}, "delay: input should be 0 or 1"),
-    ("multi_step_delay", {"order": "lifo"}, "order: input should be 'priority' or 'fifo'"),
-    ("multi_step_delay", {"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
-    ("multi_step_delay", {"in_round": 1.5}, "in_round"),
-    ("multi_step_delay", {"credit": 0}, "credit"),
-    ("one_bit_adam", {"warmup_steps": 0}, "warmup_steps: input should be greater than or equal to 1"),
-    ("one_bit_adam", {"block": 0}, "block: input should be greater than or equal to 1"),
-    ("power_sgd", {"rank": 0}, "rank: input should be greater than or equal to 1"),
-    ("power_sgd", {"dense_steps": -1}, "dense_steps: input should be greater than or equal to 0"),
-    ("power_sgd", {"min_gain": -1.0}, "min_gain: input should be greater than or equal to 0"),
-    ("power_sgd", {"alternate": True, "warm_start": False}, "alternate needs warm_start: true, for"),
-    ("qsgd", {"bits": 1}, "bits: input should be greater than or equal to 2"),
-    ("qsgd", {"bits": 9}, "bits: input should be less than or equal to 8"),
-    ("qsgd", {"block": 0}, "block: input should be greater than or equal to 1"),
-    ("qsgd", {"clip": 0}, "clip: input should be greater than 0"),
-    ("qsgd", {"norm": "l1"}, "norm: input should be 'l2' or 'max'"),
-    ("qsgd", {"levels": "ternary"}, "levels: input should be 'uniform' or 'exponential'"),
-    ("quantised_all_reduce", {"bits": 5}, "bits: input should be 4 or 8"),
-    ("quantised_all_reduce", {"block": 0}, "block: input should be greater than or equal to 1"),
-    ("sign_sgd", {"block": 0}, "block: input should be greater than or equal to 1"),
-    ("sign_sgd", {"rule": "vote"}, "rule: input should be 'error_feedback', 'two_sided' or 'majority'"),
-    ("sign_sgd", {"rule": "majority", "block": 8}, "block belongs to the other rules, because"),
-    ("sparse_loco", {"period": 0}, "period: input should be greater than or equal to 1"),
-    ("sparse_loco", {"chunk": 0}, "chunk: input should be greater than or equal to 1"),
-    ("sparse_loco", {"k": 0}, "k: input should be greater than or equal to 1"),
-    ("sparse_loco", {"decay": 1.1}, "decay: input should be less than or equal to 1"),
-    ("sparse_loco", {"outer_lr": 0}, "outer_lr: input should be greater than 0"),
-    ("sparse_loco", {"bits": 8}, "bits: input should be 2, 4 or 32"),
-    ("sparse_loco", {"average": "all"}, "average: input should be 'workers' or 'senders'"),
-]
+REFUSED = """
+daso: {fixed_skips: 4} => give both or neither
+daso: {fixed_skips: 4, fixed_wait: 5} => fixed_wait 5 is above fixed_skips 4
+daso: {match_progress: true, control: published} => match_progress needs control: corrected
+dgc: {warmup_densities: [0.1, 0.2]} => must not rise
+dgc: {warmup_densities: [0.1], density: 0.5} => must not rise
+diloco: {period: 10, fragments: 3} => a period of 10 steps has no 3 equal turns
+diloco: {period: 12, fragments: 3, delay: 4} => delay 4 is not below the 4 steps between two
+hsgd: {level_1: weights, gradients: bfloat16} => bfloat16 needs level_1: gradients, because
+mp2: {preset: published, predictor_epochs: 15} => decides predictor_epochs: leave that out
+multi_step_delay: {min_interval: 5, max_interval: 4} => min_interval 5 is above max_interval
+power_sgd: {alternate: true, warm_start: false} => alternate needs warm_start: true, for
+sign_sgd: {rule: majority, block: 8} => block belongs to the other rules, because
+"""
+# Values of single options that are out of range.
+OUT_OF_RANGE = """
+daso: {max_skips: [0, 17], warmup_epochs: [-1], control: [fixed]}
+demo_sgd: {chunk: [0], k: [0], decay: [1]}
+des_loc: {period: [0], first_period: [0], second_period: [0]}
+dgc: {density: [0.0, 1.5], warmup_densities: [[0.1, 0]], clip_norm: [-1.0]}
+diloco: {period: [0], outer_lr: [0], outer_momentum: [1], mix: [1], bits: [16], block: [0]}
+dion: {rank_fraction: [0, 2], momentum: [1], min_gain: [-1]}
+ef21: {density: [0], eta: [0, 1.1]}
+gossip: {period: [0], graph: [torus]}
+hylo: {least_rate: [0.0, 1.1], kappa: [0.0], conv_threshold: [0], linear_threshold: [-5], exponent: [-0.5]}
+mp2: {pushed_stages: [0], images_share: [1.5]}
+multi_step_delay: {interval: [0], delay: [2], order: [lifo], in_round: [1.5], credit: [0]}
+one_bit_adam: {warmup_steps: [0], block: [0]}
+power_sgd: {rank: [0], dense_steps: [-1], min_gain: [-1.0]}
+qsgd: {bits: [1, 9], block: [0], clip: [0], norm: [l1], levels: [ternary]}
+quantised_all_reduce: {bits: [5], block: [0]}
+sign_sgd: {block: [0], rule: [vote]}
+sparse_loco: {period: [0], chunk: [0], k: [0], decay: [1.1], outer_lr: [0], bits: [8], average: [all]}
+wnn: {windows: [5], interval_epochs: [0.0], bias_rule: [none]}
+"""
 
 
 def head_alone():
@@ -144,12 +111,25 @@ SKIPPED = [
 ]
 
 
-@pytest.mark.parametrize(("method", "options", "words"), REFUSED)
-def test_bad_options_are_one_sentence(method, options, words):
+def refusal(method, options):
     with pytest.raises(Problems) as caught:
         resolve(plugins.get("method", method).load(), options)
     (sentence,) = caught.value.found
-    assert words in sentence
+    return sentence
+
+
+@pytest.mark.parametrize(("options", "words"), cases(REFUSED))
+def test_options_that_do_not_go_together_are_one_sentence(options, words):
+    ((method, given),) = options.items()
+    require(refusal(method, given), words)
+
+
+@pytest.mark.parametrize("row", OUT_OF_RANGE.strip().splitlines())
+def test_values_out_of_range_are_one_sentence(row):
+    ((method, options),) = yaml.safe_load(row).items()
+    for name, values in options.items():
+        for value in values:
+            assert re.match(rf"{name}(\.1)?: input should be ", refusal(method, {name: value}))
 
 
 @pytest.mark.parametrize(("method", "options", "place", "changes", "words"), SKIPPED)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from thinwire.codecs import bits, blocks
+from thinwire.codecs import bits, blocks, chunks
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 7, 8, 12, 16])
@@ -57,3 +57,33 @@ def test_signs_have_the_mean_magnitude_of_their_block_and_the_bytes_of_the_formu
 
 def test_zero_counts_as_positive():
     assert blocks.from_signs(blocks.signs(torch.tensor([0.0, -0.0, -1.0, 1.0])), 4).tolist() == [1, 1, -1, 1]
+
+
+def side(n, limit):
+    """The largest divisor of n up to the limit."""
+    return max(d for d in range(1, limit + 1) if n % d == 0)
+
+
+def cosines(n, frequency):
+    return torch.cos(math.pi * (2 * torch.arange(n, dtype=torch.float64) + 1) * frequency / (2 * n))
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (130,), (4, 6), (3, 1, 3, 3), (8, 5, 2, 2)])
+@pytest.mark.parametrize("limit", [1, 4, 64])
+def test_chunks_are_transformed_by_cosines_and_back(shape, limit):
+    tensor = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    of = chunks.CosineChunks(tensor, limit, 1)
+    coefficients = of.encode(tensor)
+    torch.testing.assert_close(of.decode(coefficients), tensor)
+    rows = shape[0] if len(shape) > 1 else 1
+    h, w = side(rows, limit), side(tensor.numel() // rows, limit)
+    first = tensor.reshape(rows, -1)[:h, :w]
+    for u, v in [(0, 0), (h - 1, w - 1)]:
+        wave = torch.outer(cosines(h, u), cosines(w, v))
+        torch.testing.assert_close(coefficients[0, u * w + v], (first * wave).sum() / wave.norm())
+
+
+@pytest.mark.parametrize("values", [[2.5], [1.5, 1.5, 1.5], [0.0, 0.0]])
+def test_values_that_are_all_equal_come_back_exactly(values):
+    numbers, table = chunks.quantise(torch.tensor(values), 2)
+    assert table[numbers].tolist() == values
