@@ -25,54 +25,47 @@ for name in ("SGD", "Adam"):
 pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
 print(len(set(sys.modules) - before))
 """
-CELL = replace(cells("demo")[0], device="cuda", workers=4, nodes=1)
 
 
 @pytest.fixture
-def searches(tmp_path, monkeypatch):
-    """A file with the process of each search for a GPU; the runs themselves write `trained`."""
-    path = tmp_path / "searches"
+def start(tmp_path, monkeypatch):
+    """Starts a run. Searches for GPUs write their processes to the file `searches`."""
 
-    def device_of(cell, place):
-        with path.open("a") as file:
-            file.write(f"{os.getpid()}\n")
+    def started(device, error=None):
+        def device_of(cell, place):
+            with (tmp_path / "searches").open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            if error is not None:
+                raise error
+
+        def train(attempt):
+            (tmp_path / "trained").touch()
+            return 0
+
+        monkeypatch.setattr(local_processes, "device_of", device_of)
+        cell = replace(cells("demo")[0], device=device, workers=4, nodes=1)
+        return local_processes.starter(cell, load("demo"), tmp_path, False, train)(lambda: True)
 
     monkeypatch.setattr(local_processes, "warm_up", lambda cell: None)
-    monkeypatch.setattr(local_processes, "device_of", device_of)
     monkeypatch.setattr(local_processes, "Attempt", lambda *_: None)
-    return path
+    return started
 
 
-def start(cell, folder):
-    def train(attempt):
-        (folder / "trained").touch()
-        return 0
-
-    return local_processes.starter(cell, load("demo"), folder, False, train)(lambda: True)
-
-
-def test_gpus_are_searched_for_in_a_fork(searches, tmp_path):
-    assert start(CELL, tmp_path).reports == []
-    pids = searches.read_text().split()
-    assert len(pids) == 4
+@pytest.mark.parametrize(("device", "searches"), [("cuda", 4), ("cpu", 0)])
+def test_gpus_are_searched_for_in_a_fork_and_only_for_a_run_on_gpus(start, tmp_path, device, searches):
+    (tmp_path / "searches").touch()
+    assert start(device).reports == []
+    pids = (tmp_path / "searches").read_text().split()
+    assert len(pids) == searches
     assert str(os.getpid()) not in pids
     assert (tmp_path / "trained").exists()
 
 
-def test_a_missing_gpu_is_the_users_trouble_and_nothing_is_trained(searches, tmp_path, monkeypatch):
-    def device_of(cell, place):
-        raise UserError("torch finds none here")
-
-    monkeypatch.setattr(local_processes, "device_of", device_of)
-    end = start(CELL, tmp_path)
+def test_a_missing_gpu_is_the_users_trouble_and_nothing_is_trained(start, tmp_path):
+    end = start("cuda", UserError("torch finds none here"))
     with pytest.raises(UserError, match=r"^torch finds none here$"):
         require_no_trouble(end.reports)
     assert not (tmp_path / "trained").exists()
-
-
-def test_a_run_on_cpus_searches_for_nothing(searches, tmp_path):
-    start(replace(CELL, device="cpu"), tmp_path)
-    assert not searches.exists()
 
 
 def test_optimizers_and_tables_of_a_run_import_next_to_nothing():

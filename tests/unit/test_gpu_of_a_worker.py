@@ -29,6 +29,7 @@ from thinwire.transport.endpoint import Endpoint
 from thinwire.transport.inprocess import InProcess
 
 CELL = cells("demo")[0]
+ON_GPUS = replace(CELL, device="cuda", workers=4, nodes=1)
 CPU, THIRD = torch.device("cpu"), torch.device("cuda", 2)
 
 
@@ -64,7 +65,7 @@ def test_dropout_is_seeded_on_the_gpu_of_the_worker(monkeypatch):
 
 def test_every_thread_that_handles_tensors_uses_the_workers_gpu(made_current):
     """On a CPU nothing is made current."""
-    for device, expected in ((THIRD, [THIRD, THIRD]), (torch.device("cpu"), [])):
+    for device, expected in ((THIRD, [THIRD, THIRD]), (CPU, [])):
         made_current.clear()
         endpoint = Endpoint((0, 1), object(), 0, Cluster(2, 2), device)
         for pool in (endpoint._waiting, endpoint._in_order):
@@ -90,17 +91,15 @@ def test_a_tensor_that_is_there_is_not_moved():
 
 
 def test_the_device_of_a_worker_names_its_gpu(four_gpus):
-    cell = replace(CELL, device="cuda", workers=4, nodes=1)
-    assert device_of(replace(cell, transport="inprocess")) == torch.device("cuda", 0)
-    assert device_of(replace(cell, transport="processes"), 2) == THIRD
+    assert device_of(replace(ON_GPUS, transport="inprocess")) == torch.device("cuda", 0)
+    assert device_of(replace(ON_GPUS, transport="processes"), 2) == THIRD
 
 
 @pytest.mark.parametrize("transport", ["inprocess", "processes"])
 def test_a_part_of_a_gpu_is_refused(four_gpus, monkeypatch, transport):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
-    cell = replace(CELL, device="cuda", workers=4, nodes=1, transport=transport)
     with pytest.raises(UserError, match=r"MIG 1g\.5gb of .* is a part of a GPU \(MIG\): take a whole one"):
-        device_of(cell)
+        device_of(replace(ON_GPUS, transport=transport))
 
 
 def test_the_first_pass_is_waited_for_and_leaves_no_gradient(gpu, monkeypatch):
@@ -164,6 +163,8 @@ def test_what_the_user_has_set_is_kept_and_timing_leaves_to_nccl_what_is_only_ab
 
 
 def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(gpu):
+    # On CPUs a clock is switched without events.
+    assert [type(clock_on(torch.device(name))) for name in ("cpu", "cpu:0")] == [Clock, Clock]
     clock = clock_on(CUDA)
     assert isinstance(clock, StreamClock)
     gpu.compute(1)
@@ -192,26 +193,16 @@ def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(g
 
 
 def test_what_the_stream_has_done_is_counted_at_once_so_that_no_events_pile_up(gpu):
+    """Also beside the seconds of an earlier attempt."""
     clock = clock_on(CUDA)
+    clock.load({"train": 7.0, "eval": 2.0, "harness": 1.0})
     for _ in range(100):
         clock.switch("train")
         gpu.put(1)
         clock.switch("harness")
         gpu.compute(1)
     assert len(clock._switches) <= 3
-    assert clock.read()["train"] == 100
-
-
-def test_a_clock_goes_on_from_the_seconds_of_an_earlier_attempt(gpu):
-    clock = clock_on(CUDA)
-    clock.load({"train": 7.0, "eval": 2.0, "harness": 1.0})
-    clock.switch("train")
-    gpu.put(3)
-    clock.switch("harness")
-    assert clock.read() == {"train": 10, "eval": 2, "harness": 1}
-    # On CPUs a clock is switched without events.
-    assert type(clock_on(torch.device("cpu"))) is Clock
-    assert type(clock_on(torch.device("cpu", 0))) is Clock
+    assert clock.read() == {"train": 107, "eval": 2, "harness": 1}
 
 
 def settings():

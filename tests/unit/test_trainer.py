@@ -29,17 +29,6 @@ def test_without_a_method_workers_train_alone_with_streams_of_their_own():
     assert not torch.equal(first, second)
 
 
-def test_what_a_run_has_used_is_free_after_it():
-    """Also what hooks on gradients know, which Python's garbage collector does not see."""
-    run = Trainer(small.task(2), WantsAllButTheNorm, WantsAllButTheNorm.Config(), Mirror(2, 0))
-    run.setup(None)
-    first_passes(run, run.workers[0])
-    worker = weakref.ref(run.workers[0])
-    del run
-    gc.collect()
-    assert worker() is None
-
-
 def first_passes(run, worker):
     """Let the worker compute the gradients of the first images."""
     images, labels = run.batches.at(0)[0]
@@ -69,35 +58,22 @@ def test_a_weight_without_a_gradient_decays_alike_whether_a_method_looks_at_grad
     assert torch.equal(*spare)
 
 
-class WantsTheLast(thinwire.Method):
-    """Uses the gradients of the linear layer only, and says so."""
+@pytest.mark.parametrize("wanted", ["linear", "nothing"])
+def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zeros(wanted):
+    class Wants(thinwire.Method):
+        def wants_gradient(self, param):
+            return param.name.startswith(wanted)
 
-    def wants_gradient(self, param):
-        return param.name.startswith("linear")
-
-
-def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zeros():
-    run, every = (small.trainer(small.task(2), method) for method in (WantsTheLast, thinwire.Method))
+    run, every = (small.trainer(small.task(2), method) for method in (Wants, thinwire.Method))
     for one in (run, every):
         first_passes(one, one.workers[0])
     for mine, theirs in zip(run.workers[0].run.params, every.workers[0].run.params, strict=True):
         assert theirs.grad.count_nonzero() > 0
-        if mine.name.startswith("linear"):
+        if mine.name.startswith(wanted):
             assert torch.equal(mine.grad, theirs.grad)
         else:
             assert mine.tensor.grad is None
             assert mine.grad.count_nonzero() == 0
-
-
-class WantsNone(thinwire.Method):
-    def wants_gradient(self, param):
-        return False
-
-
-def test_a_method_may_want_no_gradient_at_all():
-    run = small.trainer(small.task(2), WantsNone)
-    first_passes(run, run.workers[0])
-    assert not any(gradient.any() for gradient in run.workers[0].run.gradients)
 
 
 class WantsAllButTheNorm(thinwire.Method):
@@ -115,11 +91,24 @@ class WantsAllButTheNorm(thinwire.Method):
 
 
 def test_a_gradient_that_a_method_does_not_want_holds_no_other_back():
+    run = mirrored()
+    names = [param.name for param in run.workers[0].run.params]
+    assert run.workers[0].method.heard == names[::-1]
+
+
+def mirrored():
+    """One of two workers, after its first passes."""
     run = Trainer(small.task(2), WantsAllButTheNorm, WantsAllButTheNorm.Config(), Mirror(2, 0))
     run.setup(None)
-    worker = run.workers[0]
-    first_passes(run, worker)
-    assert worker.method.heard == [param.name for param in reversed(worker.run.params)]
+    first_passes(run, run.workers[0])
+    return run
+
+
+def test_what_a_run_has_used_is_free_after_it():
+    """Also what hooks on gradients know, which Python's garbage collector does not see."""
+    worker = weakref.ref(mirrored().workers[0])
+    gc.collect()
+    assert worker() is None
 
 
 class Draws(thinwire.Method):
@@ -206,25 +195,21 @@ def test_a_plateau_lowers_the_rate_of_all_workers_and_its_bytes_are_metered_once
 
 
 def test_a_plateau_resumes_to_the_same_bits(tmp_path):
-    run = small.resumed(
-        lambda: small.trainer(small.task(2, epochs=6, schedule=PLATEAU), "ssgd"), 22, tmp_path
-    )
+    task = small.task(2, epochs=6, schedule=PLATEAU)
+    run = small.resumed(lambda: small.trainer(task, "ssgd"), 22, tmp_path)
     assert run.curve[-1]["lr"] < 0.05
 
 
 def test_a_resumed_run_goes_on_from_its_seconds():
-    run = small.trainer(small.task(2), "ssgd")
-    run.load({**run.state(), "seconds": {"train": 1e6, "eval": 2e6, "harness": 3e6}})
+    run, before = small.trainer(small.task(2), "ssgd"), {"train": 1e6, "eval": 2e6, "harness": 3e6}
+    run.load({**run.state(), "seconds": before})
     run.train()
-    assert run.curve[0]["train_seconds"] > 1e6
-    assert run.curve[0]["eval_seconds"] > 2e6
-    assert run.curve[0]["harness_seconds"] > 3e6
+    assert all(run.curve[0][f"{name}_seconds"] > before[name] for name in CLOCKS)
 
 
 def test_the_seconds_are_those_of_the_slowest_process(monkeypatch):
     run = small.trainer(small.task(2), "ssgd")
-    fast, slow = dict.fromkeys(CLOCKS, 1.0), dict.fromkeys(CLOCKS, 2.0)
-    clocks = itertools.cycle([fast, slow])
+    clocks = itertools.cycle(dict.fromkeys(CLOCKS, seconds) for seconds in (1.0, 2.0))
     monkeypatch.setattr(run.clock, "read", lambda: next(clocks))
     run.train()
     assert [run.curve[0][f"{name}_seconds"] for name in CLOCKS] == [2.0, 2.0, 2.0]
