@@ -6,9 +6,14 @@ would stay held.
 
 import json
 import os
+import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from typing import Any
+
+from thinwire.emulation.network import Network
 
 
 def begun(do: Callable[[], Any]) -> Callable[[], Any]:
@@ -37,3 +42,10 @@ def begun(do: Callable[[], Any]) -> Callable[[], Any]:
         return json.loads(text)
 
     return answered
+
+
+def on_all_nodes(nodes: int, do: Callable[[Network, int, str], Any]) -> list[Any]:
+    """What forks of this process give, one on each node, for the network, their rank and a file."""
+    with closing(Network(nodes, 1e9)) as made, tempfile.TemporaryDirectory() as folder:
+        forks = [begun(partial(do, made, rank, f"{folder}/meeting")) for rank in range(nodes)]
+        return [answered() for answered in forks]

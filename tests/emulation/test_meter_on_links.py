@@ -1,19 +1,15 @@
 """What `thinwire.meter` counts of a program of torch.distributed, and what gloo sends over emulated links."""
 
-import tempfile
-from contextlib import closing
-from functools import partial
-
 import pytest
 import torch
 import torch.distributed as dist
 
 import thinwire
-from tests.emulation.forks import begun
+from tests.emulation.forks import on_all_nodes
 from tests.processes import apart
 from thinwire.base.placement import Placement, SharedFile
 from thinwire.emulation.emulated_run import bytes_sent
-from thinwire.emulation.network import INTERFACE, Network
+from thinwire.emulation.network import INTERFACE
 from thinwire.traffic.wire_bytes import payload_rate
 from thinwire.transport import rendezvous
 
@@ -58,16 +54,9 @@ def of_worker(made, rank, file):
     return found
 
 
-def of_all_workers():
-    """What each has found, or its traceback: forks of this process, each on a node."""
-    with closing(Network(WORKERS, 1e9)) as made, tempfile.TemporaryDirectory() as folder:
-        forks = [begun(partial(of_worker, made, rank, f"{folder}/meeting")) for rank in range(WORKERS)]
-        return [answered() for answered in forks]
-
-
 @pytest.fixture(scope="module")
 def found(emulable):
-    answers = apart(of_all_workers)
+    answers = apart(on_all_nodes, WORKERS, of_worker)
     failed = [answer for answer in answers if isinstance(answer, str)]
     assert not failed, failed[0]
     return answers

@@ -5,20 +5,19 @@ import os
 import resource
 import socket
 import subprocess
-import tempfile
 from contextlib import closing
-from functools import partial
 
 import pytest
 import torch
 
-from tests.emulation.forks import begun
+from tests.emulation.forks import begun, on_all_nodes
 from tests.processes import apart
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster, Placement, SharedFile
 from thinwire.emulation import emulated_run, linux, network
 from thinwire.emulation.emulated_run import bytes_sent
 from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, address
+from thinwire.traffic.wire_bytes import Ledger, Wire
 from thinwire.transport import rendezvous
 from thinwire.transport.processes import Processes
 
@@ -86,7 +85,13 @@ def test_each_node_reaches_the_others_and_only_them(emulable):
 
 def rates_of_a_node(rate):
     with closing(Network(2, rate)) as made:
-        return on_node(made, 0, lambda: _rates(INTERFACE))
+        return on_node(made, 0, rates)
+
+
+def rates():
+    command = ["tc", "-j", "qdisc", "show", "dev", INTERFACE]
+    limits = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return [limit["options"]["rate"] for limit in limits]
 
 
 def test_both_ends_of_a_link_are_limited(emulable):
@@ -106,20 +111,8 @@ def bytes_of_status(made, rank, file):
     return carried
 
 
-def bytes_of_status_of_both():
-    with closing(Network(2, 1e9)) as made, tempfile.TemporaryDirectory() as folder:
-        forks = [begun(partial(bytes_of_status, made, rank, f"{folder}/meeting")) for rank in range(2)]
-        return [answered() for answered in forks]
-
-
 def test_the_status_of_ranks_does_not_wait_behind_messages_on_the_links(emulable):
-    assert max(apart(bytes_of_status_of_both)) < 10_000
-
-
-def _rates(interface):
-    command = ["tc", "-j", "qdisc", "show", "dev", interface]
-    limits = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return [limit["options"]["rate"] for limit in limits]
+    assert max(apart(on_all_nodes, 2, bytes_of_status)) < 10_000
 
 
 def refusal(nodes, raised):
@@ -189,7 +182,6 @@ def test_a_network_leaves_no_descriptors_open(emulable):
 
 def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
     """Two workers on two nodes; here is the first one."""
-    from thinwire.traffic.wire_bytes import Ledger, Wire
 
     class Alone:
         ranks = (0,)
