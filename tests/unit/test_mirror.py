@@ -28,66 +28,43 @@ def mirrored(task, method, rank, steps=None, **options):
     return trainer, recorder
 
 
-def same_ledgers(method):
-    """The ranks whose ledgers are those of a run of all workers."""
+def exchange(sizes, sources):
+    """A method whose workers send messages of these sizes, by receiver, and receive from these sources."""
+
+    class Exchange(thinwire.Method):
+        def sync_gradients(self):
+            world = self.run.world
+            coming = [world.receive(source) for source in sources(world.rank)]
+            for to, size in sizes(world.rank).items():
+                world.send({"values": torch.zeros(size)}, to=to).wait()
+            for message in coming:
+                message.wait()
+
+    return Exchange
+
+
+# On a ring, much to the right and little to the left; the receivers are there first.
+BOTH_WAYS = exchange(
+    lambda rank: {(rank + 1) % 4: 70, (rank - 1) % 4: 3}, lambda rank: [(rank + 1) % 4, (rank - 1) % 4]
+)
+# Neighbours swap messages, and each sends itself another one.
+SWAP = exchange(lambda rank: {rank ^ 1: 5, rank: 8}, lambda rank: [rank ^ 1, rank])
+LINE = exchange(lambda rank: {rank + 1: 5} if rank < 3 else {}, lambda rank: [rank - 1] if rank else [])
+
+
+@pytest.mark.parametrize("method", [BOTH_WAYS, SWAP])
+def test_a_message_is_like_what_the_worker_sends_as_far_or_to_the_same_mate(method):
     task = small.task(4, 2)
     together = small.trainer(task, method)
     together.train()
-    return [
-        rank
-        for rank, worker in enumerate(together.workers)
-        if mirrored(task, method, rank)[0].workers[0].ledger.state() == worker.ledger.state()
-    ]
-
-
-class Exchange(thinwire.Method):
-    """Each worker sends messages of these `sizes`, by receiver, and receives those of its `sources`."""
-
-    def sync_gradients(self):
-        world = self.run.world
-        coming = [world.receive(source) for source in self.sources(world)]
-        for to, size in self.sizes(world).items():
-            world.send({"values": torch.zeros(size)}, to=to).wait()
-        for message in coming:
-            message.wait()
-
-
-class BothWays(Exchange):
-    """On a ring, much to the right and little to the left; the receivers are there first."""
-
-    def sizes(self, world):
-        return {(world.rank + 1) % 4: 70, (world.rank - 1) % 4: 3}
-
-    def sources(self, world):
-        return [(world.rank + 1) % 4, (world.rank - 1) % 4]
-
-
-class Swap(Exchange):
-    """Neighbours swap messages, and each sends itself another one."""
-
-    def sizes(self, world):
-        return {world.rank ^ 1: 5, world.rank: 8}
-
-    def sources(self, world):
-        return [world.rank ^ 1, world.rank]
-
-
-@pytest.mark.parametrize("method", [BothWays, Swap])
-def test_a_message_is_like_what_the_worker_sends_as_far_or_to_the_same_mate(method):
-    assert same_ledgers(method) == [0, 1, 2, 3]
-
-
-class Line(Exchange):
-    def sizes(self, world):
-        return {world.rank + 1: 5} if world.rank < 3 else {}
-
-    def sources(self, world):
-        return [world.rank - 1] if world.rank else []
+    for rank, worker in enumerate(together.workers):
+        alone, _ = mirrored(task, method, rank)
+        assert alone.workers[0].ledger.state() == worker.ledger.state()
 
 
 def test_a_message_that_does_not_follow_from_what_the_worker_does_is_refused():
     with pytest.raises(CannotMirror) as caught:
-        mirrored(small.task(4), Line, 3)
+        mirrored(small.task(4), LINE, 3)
     assert str(caught.value).startswith(
         "worker 3 waits on run.world for a message from worker 2 before it sends one itself"
     )

@@ -213,14 +213,14 @@ def _mean(members: list[Pending[object]]) -> None:
             _mean_of_one_type(own, others)
     size = nbytes(total)
     for member in members:
-        call, group = member.call, member.group
+        call = member.call
         if call.fresh:
             member.complete(total)
             continue
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            metering.mean(group, call.kind, size)
+            metering.mean(member.group, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -241,9 +241,8 @@ def _gather(members: list[Pending[object]]) -> None:
     # Copies, as on a network: a worker may change its tensors before the others have read them.
     payloads = [copy(member.call.payload) for member in members]
     for member in members:
-        group = member.group
         if len(members) > 1:
-            metering.gather(group, sizes)
+            metering.gather(member.group, sizes)
         member.complete(payloads)
 
 
@@ -277,8 +276,8 @@ def _push_pull(members: list[Pending[object]]) -> None:
 
 
 def _deliver(pending: Pending[object], message: Call) -> None:
-    size = bytes_by_kind(message.payload, message.ragged)
     pending.call.ragged = message.ragged
+    size = bytes_by_kind(message.payload, message.ragged)
     metering.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 

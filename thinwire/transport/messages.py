@@ -47,11 +47,6 @@ def body_bytes(header: Tensor) -> int:
     return int(header[0])
 
 
-def is_ragged(header: Tensor) -> bool:
-    """Did the sender declare the payload ragged?"""
-    return bool(header[1])
-
-
 def unpack(header: Tensor, body: Tensor) -> Payload:
     """Return the payload of a header and a body; its tensors are views of the body."""
     _, _, tensors, *entries = header.tolist()
@@ -132,7 +127,7 @@ class PointToPoint:
             for work in receiving[len(headers) :]:
                 work.wait()
         return [
-            Received(unpack(header, body.to(self._device)), is_ragged(header))
+            Received(unpack(header, body.to(self._device)), ragged=bool(header[1]))
             for header, body in zip(headers, bodies)
         ]
 

@@ -14,7 +14,6 @@ ragged payloads, and decisions that follow from the loss, are those of a worker 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from torch import Tensor
@@ -31,14 +30,6 @@ T = TypeVar("T")
 
 class CannotMirror(UserError):
     """What a worker does depends on a message of a worker that does something else."""
-
-
-@dataclass
-class _Sent:
-    """A message that this worker has sent in this step."""
-
-    places: int  # how many ranks further the receiver sits, around the channel
-    call: Call
 
 
 class Mirror(Transport):
@@ -60,9 +51,9 @@ class Mirror(Transport):
         self.controls: list[Tensor] = []  # that this worker has got
         self._given_controls = list(controls)
         self._workers = workers
-        # Of this step, by channel: the messages that were sent and not yet taken, and the receivers that
-        # were not answered.
-        self._sent: dict[str, list[_Sent]] = {}
+        # Of this step: by channel, the messages that were sent and not yet taken, each with how many ranks
+        # further its receiver sits; and the receivers that were not answered.
+        self._sent: dict[str, list[tuple[int, Call]]] = {}
         self._expected: list[Pending[object]] = []
         self._last: dict[str, Call] = {}  # the last message that was sent, by channel
 
@@ -91,7 +82,7 @@ class Mirror(Transport):
         metering.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         places = (call.partner - group.rank) % group.size
-        self._sent.setdefault(group.key, []).append(_Sent(places, call))
+        self._sent.setdefault(group.key, []).append((places, call))
         self._last[group.key] = call
         pending.complete(None)
         return pending
@@ -124,8 +115,7 @@ class Mirror(Transport):
             )
         self._expected.remove(pending)
         call.ragged = message.ragged
-        size = bytes_by_kind(message.payload, message.ragged)
-        metering.receive(group, size, call.partner)
+        metering.receive(group, bytes_by_kind(message.payload, message.ragged), call.partner)
         pending.complete(message.payload)
 
     def _like_that_of(self, group: Group, source: int) -> Call | None:
@@ -133,10 +123,11 @@ class Mirror(Transport):
         sent = self._sent.get(group.key, [])
         to_here, to_source = (group.rank - source) % group.size, (source - group.rank) % group.size
         for places in (to_here, to_source):
-            for number, message in enumerate(sent):
-                if message.places == places:
-                    return sent.pop(number).call
-        return sent.pop(0).call if sent else self._last.get(group.key)
+            for number, (further, call) in enumerate(sent):
+                if further == places:
+                    del sent[number]
+                    return call
+        return sent.pop(0)[1] if sent else self._last.get(group.key)
 
     def check_settled(self) -> None:
         """Answer the messages of the step that nobody has waited for, and forget those that were sent."""

@@ -244,9 +244,9 @@ def listen(host: str, port: int) -> socket.socket:
     if is_loopback(host):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    if not socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), backlog=_BACKLOG)
-    return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+    dual = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if dual else socket.AF_INET
+    return socket.create_server(("", port), family=family, backlog=_BACKLOG, dualstack_ipv6=dual)
 
 
 def is_loopback(host: str) -> bool:
