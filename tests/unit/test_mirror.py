@@ -37,8 +37,7 @@ def exchange(sizes, sources):
             coming = [world.receive(source) for source in sources(world.rank)]
             for to, size in sizes(world.rank).items():
                 world.send({"values": torch.zeros(size)}, to=to).wait()
-            for message in coming:
-                message.wait()
+            self.got = [len(message.wait()["values"]) for message in coming]
 
     return Exchange
 
@@ -48,7 +47,7 @@ BOTH_WAYS = exchange(
     lambda rank: {(rank + 1) % 4: 70, (rank - 1) % 4: 3}, lambda rank: [(rank + 1) % 4, (rank - 1) % 4]
 )
 # Neighbours swap messages, and each sends itself another one.
-SWAP = exchange(lambda rank: {rank ^ 1: 5, rank: 8}, lambda rank: [rank ^ 1, rank])
+SWAP = exchange(lambda rank: {rank: 8, rank ^ 1: 5}, lambda rank: [rank ^ 1, rank])
 LINE = exchange(lambda rank: {rank + 1: 5} if rank < 3 else {}, lambda rank: [rank - 1] if rank else [])
 
 
@@ -58,8 +57,9 @@ def test_a_message_is_like_what_the_worker_sends_as_far_or_to_the_same_mate(meth
     together = small.trainer(task, method)
     together.train()
     for rank, worker in enumerate(together.workers):
-        alone, _ = mirrored(task, method, rank)
-        assert alone.workers[0].ledger.state() == worker.ledger.state()
+        (alone,) = mirrored(task, method, rank)[0].workers
+        assert alone.ledger.state() == worker.ledger.state()
+        assert alone.method.got == worker.method.got
 
 
 def test_a_message_that_does_not_follow_from_what_the_worker_does_is_refused():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,14 +113,39 @@ def seen(gpu, payloads):
     return found["in order"], found["at once"]
 
 
-def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, monkeypatch):
-    """The collective changes data only when its stream runs, seconds after it was issued."""
-    _, others = messages.pack(OTHERS, ragged=False)
+@pytest.fixture
+def exchanges(gpu, monkeypatch):
+    """What goes over the network, by the first of two workers; the other one hands over `OTHERS`.
+
+    It changes data only when a stream has come to it, seconds after it was issued. Sends and receives run in
+    a stream of NCCL's own, for which the call must wait. Headers come at once, because the host reads them.
+    """
+    made = []
+    header, body = messages.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
-        gpu.put(4, effect=lambda: rows.copy_(torch.cat([row, others])))
+        if row.dtype == header.dtype:
+            made.append("headers")
+            rows.copy_(torch.cat([row, *[header] * (len(row) // len(header))]))
+        else:
+            gpu.put(4, effect=lambda: rows.copy_(torch.cat([row, body])))
 
+    def transfer(ops):
+        made.append([op.__name__ for op, _ in ops])
+        own = Stream(until=gpu.current.until)
+        for op, tensor in ops:
+            if op is dist.irecv:
+                gpu.put(4, own, effect=partial(tensor.copy_, body))
+        return [SimpleNamespace(wait=lambda: gpu.current.wait_event(own.until))]
+
+    monkeypatch.setattr(dist, "P2POp", lambda op, tensor, group_peer, group: (op, tensor))
+    monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
     monkeypatch.setattr(nccl, "_all_gather_single", all_gather)
+    monkeypatch.setattr(nccl, "_reduce_scatter_single", lambda *_, group: made.append("reduce-scatter"))
+    return made
+
+
+def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, exchanges):
     wait = verbs.gather(world, Call("gather", payload=OWN), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, wait())
@@ -127,50 +153,13 @@ def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, ve
     assert at_once != in_order
 
 
-def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, monkeypatch):
-    """Sends and receives run in a stream of NCCL's own, for which the call must wait."""
-    header, others = messages.pack(OTHERS, ragged=False)
-    received = []
-
-    def transfer(ops):
-        own = Stream(until=gpu.current.until)
-        (op,) = ops
-        if op.op is dist.irecv:
-            received.append(op.tensor)
-            gpu.put(4, own, effect=lambda: op.tensor.copy_(others))
-        return [SimpleNamespace(wait=lambda: gpu.current.wait_event(own.until))]
-
-    def operation(op, tensor, group_peer, group):
-        assert group_peer == 1
-        return SimpleNamespace(op=op, tensor=tensor)
-
-    monkeypatch.setattr(dist, "P2POp", operation)
-    monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
-    everybody = torch.cat([header, header])
-    monkeypatch.setattr(nccl, "_all_gather_single", lambda rows, row, group: rows.copy_(everybody))
+def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, exchanges):
     wait = verbs.push_pull(world, Call("push_pull", payload=OWN, partner=1), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, [wait()])
     assert in_order == [[2.0] * 4]
     assert at_once != in_order
-    assert len(received) == 1
-
-
-@pytest.fixture
-def exchanges(monkeypatch):
-    """What goes over the network, by the first of two workers; the other one answers what it pushes."""
-    made = []
-    header, _ = messages.pack(OTHERS, ragged=False)
-
-    def all_gather(rows, row, group):
-        made.append("headers")
-        rows.copy_(torch.cat([row, *[header] * (len(row) // len(header))]))
-
-    monkeypatch.setattr(dist, "P2POp", lambda op, tensor, group_peer, group: op.__name__)
-    monkeypatch.setattr(dist, "batch_isend_irecv", lambda ops: made.append(ops) or [])
-    monkeypatch.setattr(nccl, "_all_gather_single", all_gather)
-    monkeypatch.setattr(nccl, "_reduce_scatter_single", lambda *_, group: made.append("reduce-scatter"))
-    return made
+    assert exchanges == [["isend"], "headers", ["irecv"]]
 
 
 def post(verbs, world, issuing, together, servers):
