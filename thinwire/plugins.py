@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
-from thinwire.api.declarations import Part
+from thinwire.api.declarations import AboutMethod, Part, about
 from thinwire.base import digests, folders, torch_settings
 from thinwire.base.errors import UserError, line_of, message_of
 from thinwire.base.folders import PACKAGE as PACKAGE
@@ -204,6 +204,12 @@ def get(kind: str, name: str) -> Plugin:
     if name not in found:
         raise UserError(f"there is no {kind} {name!r}: there are {', '.join(found)}")
     return found[name]
+
+
+def about_method(name: str) -> AboutMethod:
+    """Read the module of a method; errors are those of `get` and of `Plugin.load`."""
+    plugin = get("method", name)
+    return about(plugin.load(), plugin.name, show(plugin.path), plugin.defines("prepare"))
 
 
 def load_file(kind: str, path: Path, module_name: str) -> Any:

@@ -11,7 +11,7 @@ from pydantic import Field
 import thinwire
 from tests import project
 from tests.docs import pages
-from thinwire import about_method, plugins
+from thinwire import plugins
 from thinwire.api.declarations import SOURCES
 from thinwire.base import options
 from thinwire.base.errors import MethodError
@@ -167,13 +167,13 @@ def test_the_documentation_names_every_method_of_the_project_and_explains_the_so
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_method_declares_its_steps(name):
-    steps = [part.what for part in about_method.about_method(name).provenance]
+    steps = [part.what for part in plugins.about_method(name).provenance]
     assert len(steps) == len(set(steps)) > 0
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if is_reconstructed(name)])
 def test_a_reconstructed_method_names_what_is_ours(name):
-    assert "ours" in [part.source for part in about_method.about_method(name).provenance]
+    assert "ours" in [part.source for part in plugins.about_method(name).provenance]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_wrong_entry_is_one_sentence(texts, words):
 
 
 def test_show_says_that_a_method_declares_nothing(monkeypatch, capsys):
-    said = replace(about_method.about_method("ssgd"), provenance=())
+    said = replace(plugins.about_method("ssgd"), provenance=())
     monkeypatch.setattr(plugins_and_suites, "about_method", lambda name: said)
     plugins_and_suites.show_main(Namespace(method="ssgd"))
     assert "where its steps come from: not declared\n" in capsys.readouterr().out

@@ -17,7 +17,6 @@ ROOMS = (
     "codecs",
     "api",
     "plugins",
-    "about_method",
     "config",
     "emulation",
     "records",

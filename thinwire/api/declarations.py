@@ -1,11 +1,13 @@
 """What a method declares of itself: what it needs, where its steps come from, and when it equals SSGD."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from thinwire.base.errors import MethodError, quoted
+from thinwire.base.options import Option, describe
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,59 @@ class Part:
         if self.source not in tuple(SOURCES):
             words = ", ".join(SOURCES)
             raise MethodError(f"{place}: its source is {quoted(self.source)}; write one of: {words}")
+
+
+@dataclass(frozen=True)
+class AboutMethod:
+    """A method, as its module describes it."""
+
+    name: str
+    path: str
+    """Of its module, relative to the project."""
+    docstring: str
+    """Its source, its update rule, and its deviations from the publication."""
+    options: list[Option]
+    needs: list[str]
+    """A clause for each thing that it needs of a run."""
+    equals_ssgd: list[str]
+    """A clause for each set of options with which it is synchronous SGD."""
+    ablations: list[str]
+    """A clause for each set of options with which it is an ablation."""
+    provenance: tuple[Part, ...]
+    """Where each of its steps comes from; empty: its module does not say so."""
+
+
+def about(method: Any, name: str, path: str, prepares: bool) -> AboutMethod:
+    """Say what a method's class and module say of it.
+
+    Args:
+        method: its class.
+        name: of its module.
+        path: of its module, as it is shown.
+        prepares: whether it defines `prepare`.
+    """
+    needs = []
+    if method.needs.optimizers:
+        needs.append(f"needs an optimizer that is {' or '.join(method.needs.optimizers)}")
+    for what, least in (("workers", method.needs.workers), ("nodes", method.needs.nodes)):
+        if least > 1:
+            needs.append(f"needs at least {least} {what}")
+    if prepares:
+        needs.append("needs a preparation, its own or that of another cell (`prepare_from` in a suite)")
+    return AboutMethod(
+        name,
+        path,
+        (sys.modules[method.__module__].__doc__ or "(no docstring)").strip(),
+        describe(method),
+        needs,
+        [_is_ssgd(entry) for entry in method.equals_ssgd],
+        [f"is an ablation, and no baseline, with {options}" for options in method.ablations],
+        method.provenance,
+    )
+
+
+def _is_ssgd(entry: object) -> str:
+    if isinstance(entry, InTheLimit):
+        how = f"in the limit with {entry.options or 'its defaults'}, within {entry.tolerance:g}"
+        return f"is SSGD {how}: {entry.reason}"
+    return f"is SSGD with {entry or 'its defaults'}"

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from thinwire import plugins
-from thinwire.about_method import about_method
 from thinwire.base import folders
 from thinwire.base.errors import UserError, quoted
 from thinwire.base.files import locked, writing
@@ -26,7 +25,7 @@ from thinwire.config.suite import load, stages, suite_names
 from thinwire.config.trials import PREFIX, Stage, finalists_path, is_finals, only_finalists
 from thinwire.data.dataset import lay_out
 from thinwire.launch.placement import gpus_claimed, gpus_of_preparation
-from thinwire.plugins import ROOT
+from thinwire.plugins import ROOT, about_method
 from thinwire.train.record_check import cell_states, counts
 from thinwire.train.result_files import data_folder, prepare_command, prepared_folder
 

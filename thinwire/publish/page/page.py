@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 import thinwire
 from thinwire import plugins
-from thinwire.about_method import AboutMethod, about_method
+from thinwire.api.declarations import AboutMethod
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
 from thinwire.base.learning import LearningTask
@@ -264,7 +264,7 @@ def html(results: Path) -> str:
 def _method(name: str) -> dict[str, object]:
     """What its module says about a method. One that cannot be used has runs that failed, so this says why."""
     try:
-        about = about_method(name)
+        about = plugins.about_method(name)
     except plugins.PluginError as error:
         path = plugins.show(plugins.get("method", name).path)
         about = AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [], [], ())

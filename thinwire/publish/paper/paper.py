@@ -9,10 +9,10 @@ from pathlib import Path
 import typst
 from matplotlib import pyplot as plt
 
-from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_json, writing
 from thinwire.config.expand import cells
+from thinwire.plugins import about_method
 from thinwire.publish.paper import declarations, values
 from thinwire.publish.paper.declarations import JUDGED, SOURCES, Bars, Declarations
 from thinwire.publish.paper.values import Collected, Value, number_of
