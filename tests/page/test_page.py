@@ -20,8 +20,8 @@ from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.plugins import ROOT
 from thinwire.publish.page import claims_and_tracks, page
+from thinwire.publish.page.data import columns, looks
 from thinwire.publish.page.page import break_even, speed_ups_of
-from thinwire.publish.page.runs import columns, looks
 from thinwire.records import record
 from thinwire.report import report_files, track
 from thinwire.report.figures import looks as looks_of_figures

@@ -23,7 +23,7 @@ from thinwire.data.arrays import held_out
 from thinwire.data.batches import Batches
 from thinwire.data.order import Passes, clients_of, partition_of
 from thinwire.optim.recipe import Dirichlet
-from thinwire.publish.page.runs import cell_names
+from thinwire.publish.page.data import cell_names
 from thinwire.publish.wandb import fields
 from thinwire.records import record
 from thinwire.records.invariants import Pairs, broken_in_run

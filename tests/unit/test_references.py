@@ -7,14 +7,14 @@ import pytest
 from tests import project
 from thinwire import plugins
 from thinwire.config import yaml_file
-from thinwire.publish import references
+from thinwire.publish.paper import declarations
 from thinwire.publish.paper.declarations import SOURCES
 
 ALL = yaml_file.mapping(SOURCES / "references.yaml", "references", "")
 
 
 def test_a_suite_cites_its_methods_its_data_and_its_models_once():
-    text = references.bibtex("text_demo")
+    text = declarations.bibtex("text_demo")
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
     assert {"diloco", "muloco", "aji2017", "stich2018sparsified", "goyal2017", "shakespeare"} <= set(keys)
     assert len(keys) == len(set(keys))
@@ -22,22 +22,22 @@ def test_a_suite_cites_its_methods_its_data_and_its_models_once():
 
 
 def test_entries_that_nobody_could_confirm_are_named_above():
-    first = references.bibtex("demo").partition("\n")[0]
+    first = declarations.bibtex("demo").partition("\n")[0]
     assert first.endswith("confirms them: hsgd, hylo, multi_step_delay, ssd_sgd")
-    assert references.bibtex("text_demo").startswith("@")
+    assert declarations.bibtex("text_demo").startswith("@")
 
 
 @pytest.mark.parametrize("name", project.METHODS)
 def test_every_method_has_a_publication(name):
-    assert [*references._entries(plugins.get("method", name), ALL)]
+    assert [*declarations._entries(plugins.get("method", name), ALL)]
 
 
 def test_an_entry_has_the_kind_of_its_publication():
     kinds = {"mp2": "article", "wnn": "inproceedings", "hylo": "phdthesis", "qsgd": "misc"}
     for key, kind in kinds.items():
-        entry = references._entry(key, ALL[key])
+        entry = declarations._entry(key, ALL[key])
         assert entry.startswith(f"@{kind}{{{key},\n  title = {{{{")
         assert entry.count("{") == entry.count("}")
-    several = references._entry("hypernetworks", ALL["hypernetworks"])
+    several = declarations._entry("hypernetworks", ALL["hypernetworks"])
     assert "author = {Ha, David and Dai, Andrew and Le, Quoc V.}" in several
-    assert "author = {Liu and others}" in references._entry("mp2", ALL["mp2"])
+    assert "author = {Liu and others}" in declarations._entry("mp2", ALL["mp2"])

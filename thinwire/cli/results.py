@@ -113,7 +113,7 @@ def _line(label: str, choice: Choice, task: LearningTask) -> str:
 
 
 def cite_main(arguments: Namespace) -> int:
-    from thinwire.publish.references import bibtex
+    from thinwire.publish.paper.declarations import bibtex
 
     print(bibtex(arguments.suite))
     return 0

@@ -13,7 +13,7 @@ import pandas as pd
 from thinwire.base.errors import UserError
 from thinwire.config.claims import SECONDS
 from thinwire.config.suite import load
-from thinwire.publish.page.runs import cell_names, joined, read_table
+from thinwire.publish.page.data import cell_names, joined, read_table
 from thinwire.report.claim_rows import NO_RUNS
 from thinwire.report.claim_verdict import Verdict
 from thinwire.report.report_files import CLAIMS, SCORES, with_minus

@@ -22,8 +22,16 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
-from thinwire.publish.page import claims_and_tracks, without_data
-from thinwire.publish.page.runs import cell_names, columns, joined, looks, read_runs, read_table
+from thinwire.publish.page import claims_and_tracks
+from thinwire.publish.page.data import (
+    cell_names,
+    columns,
+    joined,
+    looks,
+    read_runs,
+    read_table,
+    times_without_data,
+)
 from thinwire.records.result import BYTES
 from thinwire.report.claim_rows import is_reconstructed
 from thinwire.report.report_files import FEWEST_REPETITIONS, PAGE, require_times_as_used
@@ -237,10 +245,10 @@ def html(results: Path) -> str:
     # The page opens with the first one.
     most_runs_first = sorted(names, key=lambda name: len(runs[name]), reverse=True)
     suites = [suite_data(name, runs[name], results) for name in most_runs_first]
-    simulated = without_data.payload(results)
-    timed = [] if simulated is None else simulated["methods"].values()
+    simulated = times_without_data(results)
     used = [module for suite in suites for module in suite["modules"].values()]
-    methods = sorted({*used, *(method["module"] for method in timed)})
+    timed = [] if simulated is None else simulated["methods"].values()
+    methods = sorted({*used, *(str(method["module"]) for method in timed)})
     reconstructed = [name for name in methods if is_reconstructed(name)]
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters["prose"] = _prose

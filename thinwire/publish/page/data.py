@@ -1,11 +1,15 @@
-"""What the page reads: tables that may not be there, and the records of runs; and how it writes tables."""
+"""What the scripts of the page read beside a suite's report, and how tables are written.
+
+Among times that were simulated without data the page chooses, and interpolates nothing. Their numbers are
+nested lists, which are smaller than rows: by method, by place (workers and nodes) and by link.
+"""
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,8 +20,14 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
+from thinwire.config.entries import baselines
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Suite
 from thinwire.report.figures.looks import look
+from thinwire.report.figures.times_map import LEAST_GAIN
+from thinwire.report.plan_table import CLASS_OF, STUDY, Validated, accuracy_in_words, known, of_methods
 from thinwire.report.report_files import COLLECTED, read_csv, require_as_made, table_digits
+from thinwire.simulation import simulated_file
 
 
 def read_table(results: Path, path: Path) -> pd.DataFrame | None:
@@ -78,26 +88,28 @@ def _column(column: pd.Series) -> object:
     return min(ways, key=lambda way: len(json.dumps(way)))
 
 
-def _number(value: Any) -> float | int | str | None:
+def _number(value: float | None) -> float | int | str | None:
     if pd.isna(value):
         return None
     if math.isinf(value):
         return str(value)
-    rounded = table_digits(value)
-    # 3.0 takes two characters more than 3.
-    return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+    return _shortest(table_digits(value))
 
 
-def looks(methods: Iterable[str], baselines: Collection[str]) -> dict[str, dict[str, Any]]:
+def _shortest(value: float) -> float | int:
+    """3.0 takes two characters more than 3."""
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def looks(methods: Iterable[str], baselines: Collection[str]) -> dict[str, dict[str, object]]:
     """How each method is drawn, as figures draw it.
 
     Returns:
         For each method `colour` for CSS, which is that of the page's text for baselines; `shape`, a path of
         SVG between -1.5 and 1.5; and `dash`, pixels of dashes and gaps.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for method in methods:
-        drawn = look(method)
+    found: dict[str, dict[str, object]] = {}
+    for method, drawn in ((method, look(method)) for method in methods):
         # A dark page has lighter colours.
         colour = f"color-mix(in srgb, {to_hex(drawn.colour)} var(--pure), white)"
         found[method] = {
@@ -171,3 +183,120 @@ def _origin(provenance: Mapping[str, Any]) -> dict[str, str]:
         **{name: hardware.get(name) for name in ("processor", "cores", "threads", "device", "system")},
     }
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+_DIGITS = 4  # significant ones
+_NETWORK = ["suite", "dataset", "model", "accelerator", "cluster"]
+_PLACE = ["workers", "nodes"]
+_LINK = ["rate_gbit_per_second", "latency_seconds"]
+T = TypeVar("T")
+
+
+class Times(TypedDict):
+    """What was simulated without data, in types that JSON knows."""
+
+    networks: list[dict[str, object]]  # as `_network` gives them
+    methods: dict[str, dict[str, object]]  # by label: module, look, class, error, and what is known of each
+    study: str  # the suite that knows the accuracies
+    utilisation: float  # the share of a step that is asked for
+    least_gain: float  # that counts
+    validated: str | None  # in words
+
+
+def times_without_data(results: Path) -> Times | None:
+    """What was simulated; None if nothing was.
+
+    Raises:
+        UserError: a file cannot be read, or its suite is missing or invalid.
+    """
+    rows = simulated_file.read_times(results)
+    if rows is None:
+        return None
+    validated = Validated.read()
+    methods: dict[str, dict[str, object]] = {}
+    grids: list[tuple[tuple[Hashable, ...], pd.DataFrame]] = []
+    for suite, own in rows.groupby("suite"):
+        settings = load(str(suite))
+        against = baselines(settings)
+        for label, drawn in looks([*settings.methods, *own.method.unique()], against).items():
+            accuracy = "baseline" if label in against else known(label)
+            methods.setdefault(label, {**_method(label, settings, validated), **drawn, "known": accuracy})
+        places = {label: place for place, label in enumerate(settings.models)}
+        ordered = own.sort_values("model", key=lambda labels: labels.map(places), kind="stable")
+        grids += ordered.groupby(_NETWORK, sort=False)
+    from thinwire.simulation.plan import UTILISATION  # torch, which other pages do not need
+
+    return {
+        "networks": [_network(dict(zip(_NETWORK, key)), own, list(methods), validated) for key, own in grids],
+        "methods": {label: about for label, about in methods.items() if label in set(rows.method)},
+        "study": STUDY,
+        "utilisation": UTILISATION,
+        "least_gain": LEAST_GAIN,
+        "validated": None if validated is None else validated.range_in_words(),
+    }
+
+
+def _method(label: str, suite: Suite, validated: Validated | None) -> dict[str, object]:
+    entry = suite.methods.get(label)
+    module = (entry.use if entry else None) or label
+    kind = CLASS_OF.get(module)
+    error = None if validated is None or kind is None else validated.median_percent.get(kind)
+    return {
+        "module": module,
+        "class": kind,
+        "error_percent": None if error is None else _rounded(error),
+        "accuracy": accuracy_in_words(label) if label in of_methods() else None,
+    }
+
+
+def _network(
+    about: Mapping[str, object], rows: pd.DataFrame, methods: Sequence[str], validated: Validated | None
+) -> dict[str, object]:
+    """A network on an accelerator.
+
+    Returns:
+        `places` and `links` as pairs; for each place and link `baseline`, the fastest one or None, and
+        `validated`; for each method, place and link `milliseconds`, `computing` and `bytes` of a step. A list
+        over links whose numbers are all the same is that number.
+    """
+    labels = sorted(rows.method.unique(), key=methods.index)
+    place_of, link_of = ([*rows[names].itertuples(index=False, name=None)] for names in (_PLACE, _LINK))
+    places, links = sorted(set(place_of)), sorted(set(link_of))
+    shape = (len(labels), len(places), len(links))
+    at = (
+        rows.method.map(labels.index).to_numpy(),
+        [places.index(place) for place in place_of],
+        [links.index(link) for link in link_of],
+    )
+
+    def numbers(column: pd.Series) -> list[object]:
+        table = np.full(shape, np.nan)
+        table[at] = column
+        return [[_collapsed([_rounded(x) for x in over]) for over in own] for own in table.tolist()]
+
+    fastest = np.full(shape[1:], None, dtype=object)
+    fastest[at[1:]] = rows.baseline.where(rows.baseline.notna(), None)
+    holds = [
+        [validated is not None and validated.holds(workers, rate) for rate, _ in links]
+        for workers, _ in places
+    ]
+    return {
+        **about,
+        "methods": labels,
+        "places": places,
+        "links": links,
+        "baseline": [_collapsed(over) for over in fastest.tolist()],
+        "validated": [_collapsed(over) for over in holds],
+        "milliseconds": numbers(1e3 * rows.step_seconds),
+        "computing": numbers(1e3 * rows.compute_seconds),
+        "bytes": numbers(rows.between_nodes_bytes),
+    }
+
+
+def _collapsed(over_links: list[T]) -> list[T] | T:
+    first, *others = over_links
+    return over_links if any(other != first for other in others) else first
+
+
+def _rounded(value: float) -> float | int | None:
+    return _shortest(float(f"{value:.{_DIGITS}g}")) if np.isfinite(value) else None
