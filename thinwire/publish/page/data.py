@@ -185,10 +185,8 @@ def _origin(provenance: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-_DIGITS = 4  # significant ones
 _NETWORK = ["suite", "dataset", "model", "accelerator", "cluster"]
-_PLACE = ["workers", "nodes"]
-_LINK = ["rate_gbit_per_second", "latency_seconds"]
+_PLACE, _LINK = ["workers", "nodes"], ["rate_gbit_per_second", "latency_seconds"]
 T = TypeVar("T")
 
 
@@ -299,4 +297,4 @@ def _collapsed(over_links: list[T]) -> list[T] | T:
 
 
 def _rounded(value: float) -> float | int | None:
-    return _shortest(float(f"{value:.{_DIGITS}g}")) if np.isfinite(value) else None
+    return _shortest(float(f"{value:.4g}")) if np.isfinite(value) else None
