@@ -23,7 +23,7 @@ from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
 from thinwire.records.record import Record, Status
 from thinwire.train.record_check import is_there, record_of
-from thinwire.train.result_files import data_folder, partial_folder, record_folder, resume_command
+from thinwire.train.result_files import block_command, data_folder, partial_folder, record_folder, run_command
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3
@@ -125,7 +125,7 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         if diagnosis is None or diagnosis.lost:
             asked = asked_to_stop or next((int(r.what) for r in reports if r.how is How.INTERRUPTED), 0)
             if asked:
-                resume = resume_command(cell, results, hold)
+                resume = (block_command if hold else run_command)(cell, results)
                 log(f"interrupted by {Signals(asked).name}; {resume} goes on from here")
                 return 128 + asked
         if diagnosis is None:

@@ -115,11 +115,6 @@ def block_command(cell: Cell, results: Path, *options: str) -> str:
     return suggested_command("train", cell.suite, cell.block, *options, results=results)
 
 
-def resume_command(cell: Cell, results: Path, hold: bool) -> str:
-    """The command that goes on with an interrupted cell, alone or with its block (`hold`)."""
-    return block_command(cell, results) if hold else run_command(cell, results)
-
-
 def prepare_command(cell: Cell, results: Path) -> str:
     """The command that makes the preparation of a cell's method."""
     return suggested_command("prepare", cell.suite, cell.preparation, results=results)

@@ -9,7 +9,7 @@ data, a full disk, too little memory. It is raised, and the next attempt resumes
 
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -34,21 +34,6 @@ from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Ended, Outcome, Transport
 from thinwire.transport.rendezvous import ConnectionLost
-
-
-def require_unchanged_sources(cell: Cell, before: Mapping[str, str]) -> None:
-    """Check that the plug-ins of a cell have the digests that they had before it was trained, by kind.
-
-    Raises:
-        UserError: a file has changed; the message names the kinds of plug-ins.
-    """
-    changed = [kind for kind, digest in sources(cell).items() if digest != before[kind]]
-    if changed:
-        raise UserError(
-            f"the file of the {' and of the '.join(changed)} was changed while {cell.path} was "
-            "trained, so its result is not published: start it again"
-        )
-
 
 Report = Callable[[Trainer], None]
 # Characters of an entry of the log, which may be the stack of an error.
@@ -242,8 +227,12 @@ class Attempt:
                 self.log(f"progress is no longer shown ({message_of(error)})")
 
     def _publish(self, status: Status, reason: str | None) -> Record:
-        require_unchanged_sources(self.cell, self._setup.sources)
         setup, trainer = self._setup, self._setup.trainer
+        if changed := [kind for kind, own in sources(self.cell).items() if own != setup.sources[kind]]:
+            raise UserError(
+                f"the file of the {' and of the '.join(changed)} was changed while {self.cell.path} was "
+                "trained, so its result is not published: start it again"
+            )
         curve = trainer.curve if trainer else []
         made = Record(
             kind=self._kind,

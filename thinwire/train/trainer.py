@@ -25,7 +25,7 @@ from thinwire.train import evaluation
 from thinwire.train.evaluation import CLOCKS, clock_on, evaluate, require_finite_weights
 from thinwire.train.passes import Passes
 from thinwire.train.status import StatusExchange
-from thinwire.train.worker import Worker, why_skipped
+from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Transport
 
@@ -108,8 +108,16 @@ class Trainer:
         )
 
     def skip(self) -> str | None:
-        """Why this method cannot run here, or None."""
-        return why_skipped(self.workers[0].method, self.task.cluster, self.task.recipe)
+        """Why the method cannot run on this cluster with this recipe, in one clause; None if it can."""
+        method, cluster = self.workers[0].method, self.task.cluster
+        needs, own = method.needs, self.task.recipe.optimizer.name
+        if cluster.workers < needs.workers:
+            return f"it needs at least {needs.workers} workers"
+        if cluster.nodes < needs.nodes:
+            return f"it needs at least {needs.nodes} nodes"
+        if not needs.works_with(own):
+            return f"it is made for {' and '.join(needs.optimizers)}, and the recipe's optimizer is {own}"
+        return method.skip()
 
     @torch.no_grad()
     def setup(self, prepared: Path | None = None) -> None:

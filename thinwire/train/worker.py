@@ -14,7 +14,6 @@ from thinwire.api.parameters import Param
 from thinwire.api.run import Run, Task
 from thinwire.base import seeds
 from thinwire.base.placement import Cluster, on_gpu
-from thinwire.optim.recipe import Recipe
 from thinwire.optim.schedule import Plateau
 from thinwire.records.checkpoint import require_separate, restore, to_device
 from thinwire.traffic.wire_bytes import Ledger
@@ -244,15 +243,3 @@ class Worker:
 
 def _nodes(cluster: Cluster, members: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(cluster.node_of(member) for member in members)
-
-
-def why_skipped(method: Method, cluster: Cluster, recipe: Recipe) -> str | None:
-    """Why the method cannot run on this cluster with this recipe, in one clause; None if it can."""
-    needs, optimizer = method.needs, recipe.optimizer.name
-    if cluster.workers < needs.workers:
-        return f"it needs at least {needs.workers} workers"
-    if cluster.nodes < needs.nodes:
-        return f"it needs at least {needs.nodes} nodes"
-    if not needs.works_with(optimizer):
-        return f"it is made for {' and '.join(needs.optimizers)}, and the recipe's optimizer is {optimizer}"
-    return method.skip()
