@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.config.entries import task_of
 from thinwire.config.suite import load
 from thinwire.plugins import ROOT

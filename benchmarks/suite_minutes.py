@@ -14,7 +14,7 @@ import pandas as pd
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
-from thinwire.base.names import DEFAULT_RESULTS
+from thinwire.base.folders import DEFAULT_RESULTS
 from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
 from thinwire.records import record

@@ -24,7 +24,7 @@ from thinwire.base import digests, folders, torch_settings
 from thinwire.base.errors import UserError, line_of, message_of
 from thinwire.base.folders import PACKAGE as PACKAGE
 from thinwire.base.folders import ROOT as ROOT
-from thinwire.base.names import require_label
+from thinwire.base.folders import require_label
 
 # SHA-256 of the plug-ins that this process has loaded, by module name.
 _LOADED: dict[str, str] = {}

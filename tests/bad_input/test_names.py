@@ -8,7 +8,7 @@ import pytest
 
 from tests.bad_input.suites import message
 from thinwire import plugins
-from thinwire.base import names
+from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.cli import main as command_line
 from thinwire.cli import plugins_and_suites as list_command
@@ -28,7 +28,7 @@ PATHS = [
 
 @pytest.mark.parametrize("name", ODD, ids=ascii)
 def test_an_odd_label_is_refused(name):
-    assert "cannot be a label: take at most 100 letters" in message(names.require_label, name)
+    assert "cannot be a label: take at most 100 letters" in message(folders.require_label, name)
 
 
 @pytest.mark.parametrize("name", [*ODD, *PATHS], ids=ascii)
@@ -41,7 +41,7 @@ def test_an_odd_suite_is_refused(name):
 
 @pytest.mark.parametrize("name", ["demo", "c++", "a.b-c_d+e", "2024", "claims/mp2", "a/b/c++"])
 def test_a_name_of_labels_is_taken(name):
-    assert names.require_suite_name(name) == name
+    assert folders.require_suite_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_folder_with_the_name_of_a_plugins_file_is_refused(tmp_path):
 
 def test_no_two_suites_share_a_project_or_a_rule():
     suites = ["a/b", "a-b", "a+b", "a_b", "a.b", "a/b/c", "a-b/c", "a/b-c", "a+", "a++", "a", "a/b+", "a/b-"]
-    assert len({names.flat(name) for name in suites}) == len(suites)
+    assert len({folders.flat(name) for name in suites}) == len(suites)
     assert len({fields.project(name) for name in suites}) == len(suites)
     for name in suites:
-        assert names.require_label(names.flat(name))
-    assert names.flat("claims/mp2_digits") == "claims-mp2_digits"
+        assert folders.require_label(folders.flat(name))
+    assert folders.flat("claims/mp2_digits") == "claims-mp2_digits"
 
 
 def test_a_plugins_description_is_not_read_as_markup(tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs import pages
 from thinwire import plugins
-from thinwire.base.names import DEFAULT_RESULTS
+from thinwire.base.folders import DEFAULT_RESULTS
 from thinwire.cli.arguments import parser
 from thinwire.config import expand, suite
 from thinwire.config.configuration import Configuration

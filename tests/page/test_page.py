@@ -14,7 +14,7 @@ from tests.page.results_of_demo import OF_STEP
 from tests.unit import test_track
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.suite import load

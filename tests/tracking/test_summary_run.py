@@ -13,7 +13,7 @@ from tests.commands import succeeded
 from tests.tracking.conftest import CANARY, NOWHERE, containing_the_canary, python
 from tests.tracking.stub import Sent
 from thinwire.base.errors import UserError
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb import fields, suite

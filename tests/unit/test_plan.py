@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.cli import main as command_line
 from thinwire.cli import simulate as command
 from thinwire.config.suite_schema import Round

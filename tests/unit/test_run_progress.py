@@ -10,7 +10,7 @@ import pytest
 from tests import sound
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.config.expand import cells
 from thinwire.config.trials import finalists_path, only_finalists
 from thinwire.config.yaml_file import Module

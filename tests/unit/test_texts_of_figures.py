@@ -5,8 +5,8 @@ import pytest
 
 from tests import frames, simulated
 from tests.unit.test_labels_of_figures import overlaps
+from thinwire.base.folders import LONGEST_LABEL
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.base.names import LONGEST_LABEL
 from thinwire.report.figures import (
     comparisons,
     looks,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.expand import cells
 from thinwire.config.hardware import Link

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.commands import succeeded, thinwire
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.plugins import ROOT
 
 pytestmark = pytest.mark.slow

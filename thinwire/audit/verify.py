@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.data.dataset import MANIFEST
 from thinwire.records.record import RUN
 from thinwire.report import report_files

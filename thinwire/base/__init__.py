@@ -1,1 +1,1 @@
-"""What all rooms stand on: errors, files, digests, options, names, seeds, placement, signals."""
+"""What all rooms stand on: errors, files, digests, options, folders, seeds, placement, signals."""

@@ -4,8 +4,9 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from difflib import get_close_matches
 from pathlib import Path
 
 # A value that is quoted in a message is shortened to about this many characters: enough to find it.
@@ -52,6 +53,11 @@ def quoted(value: object) -> str:
         return text
     half = _LONGEST_QUOTE // 2
     return f"{text[:half]}...{text[-half:]}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name that a person may have meant; there must be one."""
+    return get_close_matches(name, known, n=1, cutoff=0.0)[0]
 
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:

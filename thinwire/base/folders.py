@@ -1,11 +1,14 @@
-"""Where plug-ins and suites are: in the project's folder, and in one's own."""
+"""Where plug-ins, suites and results are, and what they may be called."""
 
+import hashlib
 import os
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, quoted
 
 PACKAGE = Path(__file__).resolve().parents[1]
 _IN_PACKAGE = PACKAGE / "project"
@@ -19,6 +22,13 @@ SNAKEMAKE = Path("config/config.yaml")
 VARIABLE = "THINWIRE_PLUGINS"
 # What others have submitted: each folder in it has plug-ins and records.
 SUBMISSIONS = "submissions"
+DEFAULT_RESULTS = Path("results")
+# The results that are committed.
+REFERENCE = DEFAULT_RESULTS / "reference"
+# File systems allow names of 255 bytes, and the engine adds prefixes and suffixes to a label.
+LONGEST_LABEL = 100
+_LABEL = rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{LONGEST_LABEL - 1}}}"
+_RULE = f"at most {LONGEST_LABEL} letters, digits and . _ + -, beginning with a letter or a digit"
 
 
 def own() -> Path | None:
@@ -114,3 +124,53 @@ def _differ(one: Path, other: Path) -> bool:
 
 def _twice(name: str, first: Path, second: Path) -> UserError:
     return UserError(f"{name} is both in {first} and in {second}: rename one of them")
+
+
+def require_label(label: str) -> str:
+    """Check and return a label, the name of a folder; a `UserError` says why it is none."""
+    if not re.fullmatch(_LABEL, label):
+        raise UserError(f"{quoted(label)} cannot be a label: take {_RULE}")
+    return label
+
+
+def require_suite_name(name: str) -> str:
+    """Return the name of a suite, the path of its file under `config/`; a `UserError` says why it is none."""
+    if not all(re.fullmatch(_LABEL, part) for part in name.split("/")):
+        raise UserError(
+            f"{quoted(name)} cannot be the name of a suite: for each part between slashes take {_RULE}"
+        )
+    return name
+
+
+def clash(names: Iterable[str]) -> str | None:
+    """Say which two names differ only in upper and lower case, and what to do; None if no two do."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(name.casefold(), name)
+        if first != name:
+            return (
+                f"{first} and {name} differ in upper and lower case only, which some file systems do not "
+                "tell apart: give one another label"
+            )
+    return None
+
+
+def flat(suite: str) -> str:
+    """Replace slashes and plus signs in a suite's name: `claims/mp2` becomes `claims-mp2`.
+
+    The result is unique: a name that contains plus signs or hyphens itself gets a digest as a suffix.
+    """
+    readable = re.sub("[/+]", "-", suite)
+    if re.search("[+-]", suite):
+        readable += f"-{hashlib.sha256(suite.encode()).hexdigest()[:8]}"
+    return readable
+
+
+def suggested_command(*words: str, results: Path) -> str:
+    """A `thinwire` command in backticks, quoted for a shell, with the folder of results if need be."""
+    here, folder = Path.cwd(), results.absolute()
+    if folder.is_relative_to(here):
+        folder = folder.relative_to(here)
+    if folder != DEFAULT_RESULTS:
+        words = (*words, "--results", str(folder))
+    return f"`{shlex.join(('thinwire', *words))}`"

@@ -13,7 +13,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from thinwire.base.errors import Problems, quoted
-from thinwire.base.names import LONGEST_LABEL
+from thinwire.base.folders import LONGEST_LABEL
 
 
 class Strict(BaseModel):

@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from thinwire import __version__
 from thinwire.base import folders
-from thinwire.base.names import DEFAULT_RESULTS, REFERENCE
+from thinwire.base.folders import DEFAULT_RESULTS, REFERENCE
 
 
 class _Parser(argparse.ArgumentParser):

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thinwire import plugins
-from thinwire.base.errors import UserError
-from thinwire.base.names import nearest
+from thinwire.base.errors import UserError, nearest
 from thinwire.plugins import ROOT
 
 if TYPE_CHECKING:

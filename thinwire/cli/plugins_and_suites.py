@@ -13,8 +13,8 @@ from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import UserError, quoted
 from thinwire.base.files import locked, writing
+from thinwire.base.folders import require_label, require_suite_name
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.base.names import require_label, require_suite_name
 from thinwire.base.options import resolve
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell

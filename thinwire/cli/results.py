@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from thinwire.base.folders import suggested_command
 from thinwire.base.learning import LearningTask
-from thinwire.base.names import suggested_command
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space
 from thinwire.config.configuration import Subset

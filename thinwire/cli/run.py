@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked
-from thinwire.base.names import DEFAULT_RESULTS
+from thinwire.base.folders import DEFAULT_RESULTS
 from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.config.cell import Cell

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.base.options import problems
 from thinwire.config.configuration import Subset
 from thinwire.config.expand import require_valid

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from thinwire.base.errors import nearest
 from thinwire.base.learning import TASKS
-from thinwire.base.names import nearest
 from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import OneLine

@@ -12,8 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from thinwire.base.errors import UserError, quoted
-from thinwire.base.names import nearest
+from thinwire.base.errors import UserError, nearest, quoted
 from thinwire.base.options import Strict
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite

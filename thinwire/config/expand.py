@@ -10,8 +10,7 @@ from itertools import product
 
 from thinwire import plugins
 from thinwire.base import digests
-from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import nearest
+from thinwire.base.errors import Problems, UserError, nearest
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell, PreparingCell, prepares
 from thinwire.config.configuration import WHOLE, Subset

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import nearest
+from thinwire.base.errors import Problems, UserError, nearest
 from thinwire.base.options import Strict, problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file

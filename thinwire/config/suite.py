@@ -12,7 +12,7 @@ from pydantic import Field
 from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import require_suite_name
+from thinwire.base.folders import require_suite_name
 from thinwire.base.options import Strict
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entry_schema import Entry

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from math import prod
 
 from thinwire import plugins
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, nearest
+from thinwire.base.folders import clash
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.base.names import clash, nearest
 from thinwire.config.claims import SCORES, SECONDS, Claim
 from thinwire.config.entries import ablation, declared_task, entries_of, task_of, task_of_dataset
 from thinwire.config.entry_schema import EVERY, Entry

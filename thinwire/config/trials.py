@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thinwire.base import digests, seeds
-from thinwire.base.errors import Problems, UserError
-from thinwire.base.names import nearest
+from thinwire.base.errors import Problems, UserError, nearest
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of, heirs, tuned_again

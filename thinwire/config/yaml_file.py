@@ -10,8 +10,8 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from thinwire.base import folders
-from thinwire.base.errors import Problems, UserError, quoted
-from thinwire.base.names import nearest, require_label, require_suite_name
+from thinwire.base.errors import Problems, UserError, nearest, quoted
+from thinwire.base.folders import require_label, require_suite_name
 from thinwire.base.options import Strict, problems
 from thinwire.plugins import show
 

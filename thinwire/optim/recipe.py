@@ -14,8 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from thinwire.base.errors import MethodError, quoted
-from thinwire.base.names import nearest
+from thinwire.base.errors import MethodError, nearest, quoted
 from thinwire.base.options import Strict, problems
 from thinwire.optim.schedule import BELONGS_TO_SCHEDULE, Schedule
 

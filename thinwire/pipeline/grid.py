@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import writing
-from thinwire.base.names import clash, flat
+from thinwire.base.folders import clash, flat
 from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config.cell import Cell, prepares
 from thinwire.config.configuration import WHOLE, Subset

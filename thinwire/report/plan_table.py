@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from thinwire.base.names import REFERENCE
+from thinwire.base.folders import REFERENCE
 from thinwire.plugins import ROOT
 from thinwire.report.paired import Verdict
 from thinwire.report.report_files import fixed, with_minus

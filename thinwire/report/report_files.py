@@ -13,8 +13,8 @@ import pandas as pd
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
+from thinwire.base.folders import suggested_command
 from thinwire.base.learning import LearningTask
-from thinwire.base.names import suggested_command
 from thinwire.simulation import simulated_file
 
 # The tables of all runs, and the digests of all three and of each record that they were made from.

@@ -21,7 +21,7 @@ import pandas as pd
 from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.config.cell import Cell
 from thinwire.config.entries import task_of
 from thinwire.config.expand import cells

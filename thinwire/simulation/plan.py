@@ -12,9 +12,8 @@ from multiprocessing import get_context
 import torch
 
 from thinwire import plugins
-from thinwire.base.errors import ResourceError, UserError
+from thinwire.base.errors import ResourceError, UserError, nearest
 from thinwire.base.learning import NEXT_CHARACTER
-from thinwire.base.names import nearest
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription, Link, load_accelerator, load_cluster

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 
 if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
     import pandas as pd

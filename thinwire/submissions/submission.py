@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 from thinwire import RULES_VERSION, plugins
 from thinwire.base import folders
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, nearest
 from thinwire.base.files import publish, writing
-from thinwire.base.names import nearest
 from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.config.cell import Cell
 from thinwire.records.record import PROGRESS, RUN
 

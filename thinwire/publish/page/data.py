@@ -19,7 +19,7 @@ from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.base.names import suggested_command
+from thinwire.base.folders import suggested_command
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite

@@ -18,8 +18,8 @@ from thinwire import plugins
 from thinwire.api.declarations import AboutMethod
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
+from thinwire.base.folders import suggested_command
 from thinwire.base.learning import LearningTask
-from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
 from thinwire.publish.page import claims_and_tracks

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
+from thinwire.base.folders import flat
 from thinwire.base.learning import TASKS
-from thinwire.base.names import flat
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.trials import PREFIX

@@ -10,8 +10,8 @@ import pandas as pd
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_text
+from thinwire.base.folders import DEFAULT_RESULTS, suggested_command
 from thinwire.base.learning import TASKS, LearningTask
-from thinwire.base.names import DEFAULT_RESULTS, suggested_command
 from thinwire.config.cell import Cell, sources_of_many
 from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import cells
