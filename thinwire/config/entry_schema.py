@@ -1,6 +1,7 @@
 """The entries of a suite: plug-ins with options, under labels."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -98,10 +99,10 @@ class Entry(Strict):
         """The values of its `recipe`, by key of `tunable.SECTIONS`."""
         return self.recipe.values if self.recipe else {}
 
-    def with_drawn(self, values: dict[str, float], options: dict[str, Any]) -> "Entry":
+    def with_drawn(self, values: dict[str, float], options: Mapping[str, object]) -> "Entry":
         """The entry with values of the recipe and options that were drawn."""
         return self.model_copy(
-            update={"options": self.options | options, "recipe": tunable(self.own_values | values)}
+            update={"options": {**self.options, **options}, "recipe": tunable(self.own_values | values)}
         )
 
 

@@ -1,6 +1,6 @@
 """The keys of a suite, and what must hold among them and those of its entries."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
@@ -60,7 +60,9 @@ class Round(Strict):
     mirrored: int | None = Field(
         default=None, ge=2, description="of these; all others are as the first one, which has no calls"
     )
-    options: dict[str, Any] = Field(default={}, description="of the method, with which a round has so many")
+    options: dict[str, object] = Field(
+        default={}, description="of the method, with which a round has so many"
+    )
 
     @model_validator(mode="after")
     def _has_the_mirrored(self) -> "Round":

@@ -6,7 +6,6 @@ A suite may have other data sets, models and numbers of workers than the tuning.
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -52,7 +51,7 @@ class Choice(Strict):
 
     trial: int
     recipe: Tunable = Field(description="the values that it drew")
-    options: dict[str, Any] = Field(description="the options that it drew; of the first trial none")
+    options: dict[str, object] = Field(description="the options that it drew; of the first trial none")
     # Of these two the one of the task; None: no trial has ended.
     accuracy_percent: float | None = Field(default=None, description="held-out, mean over its runs")
     bits_per_character: float | None = Field(default=None, description="held-out, mean over its runs")
@@ -98,7 +97,7 @@ class Tuned(Strict):
 
     rules: int = Field(description="version of the rules")
     space: str = Field(description="digest of the tuning")
-    recipe: dict[str, Any] = Field(description="the suite's own, complete")
+    recipe: dict[str, object] = Field(description="the suite's own, complete")
     trials_sha256: str = Field(description="of the file with the record of all trials")
     cost: Cost
     methods: dict[str, Chosen]

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -196,7 +196,7 @@ class Drawn(NamedTuple):
     """Of a method in one place."""
 
     values: dict[str, float]  # of the recipe
-    options: dict[str, Any]
+    options: dict[str, object]
     ended: bool = True  # has a trial of the method ended there?
 
 

@@ -97,7 +97,7 @@ class Dataset:
     class Config:
         """The options: each has a type, a default and a comment that says what it is."""
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: object = None) -> None:
         self.config: Any = config if config is not None else type(self).Config()
 
     @classmethod

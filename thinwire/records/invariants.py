@@ -7,7 +7,7 @@ not published.
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -198,7 +198,7 @@ def _whether_times_count(run: Record, cell: Cell) -> str | None:
     if not about:
         return None  # it ended before anything was noted
     if run.kind == "emulated":
-        valid = not run.interruptions and _emulation_is_valid(about, cell)
+        valid = not run.interruptions and _emulation_is_valid(run, cell)
         follows = "reasons" if valid else "no reason"
         return None if valid == (given is None) else f"what was measured of its links gives {follows}"
     expected = no_time_because(about, Cluster(cell.workers, cell.nodes), run.interruptions)
@@ -211,12 +211,13 @@ def _count(reason: str | None) -> str:
     return "count" if reason is None else f"do not count because {reason}"
 
 
-def _emulation_is_valid(about: dict[str, Any], cell: Cell) -> bool:
+def _emulation_is_valid(run: Record, cell: Cell) -> bool:
     """Did the links keep their rate and latency, and did sharing cores lengthen training only a little?"""
     # Only here, because they need torch, whose import takes seconds.
     from thinwire.emulation.emulated_run import MOST_CROWDING, Calibration
 
     assert cell.cluster is not None
+    about = run.provenance["emulation"]
     measured = Calibration.model_validate(about["calibration"])
     as_configured = measured.off(cell.cluster.link) is None
     return as_configured and (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING

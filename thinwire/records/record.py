@@ -60,7 +60,7 @@ class Record(Schema):
     reason: str | None = None  # given for every status except done
     cell: dict[str, Any]
     fingerprint: str
-    method_options: dict[str, Any]
+    method_options: dict[str, object]
     model_options: dict[str, object]
     task: Literal["classification", "next_character"] = "classification"
     # Of the data set, and of what the score is measured on; None if the run failed before it knew them.

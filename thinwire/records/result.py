@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -107,14 +106,14 @@ class Result(Schema):
         return {key: value for key, value in dump(self).items() if key not in SCORES or value is not None}
 
 
-def result_of(curve: Sequence[Mapping[str, Any]], task: LearningTask) -> Result | None:
+def result_of(curve: Sequence[Mapping[str, float]], task: LearningTask) -> Result | None:
     """Return the result that the last row of the curve contains; None if there was no evaluation."""
     if not curve:
         return None
     last = curve[-1]
     scores = [row[task.test_column] for row in curve]
     return Result(
-        steps=last["step"],
+        steps=int(last["step"]),
         test_loss=_finite(last["test_loss"]),
         metrics={
             name.removeprefix("method/"): _finite(value)

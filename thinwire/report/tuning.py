@@ -269,7 +269,7 @@ def _choice(
     return Choice(
         trial=int(found.trial),
         recipe=tunable(values),
-        options=options,
+        options={**options},
         **score,
         payload_bytes=_number(found.payload_bytes),
         trials_ended=int(trials(runs).ended.sum()),
