@@ -21,8 +21,7 @@ from thinwire.config.hardware import ClusterDescription
 from thinwire.emulation.network import BURST_BYTES
 from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Links, Loads, Phase, Transfer
-from thinwire.simulation.operations import Compute, Post, Step
-from thinwire.simulation.program import Floats, kind_of_call
+from thinwire.simulation.program import Compute, Floats, Post, Step, kind_of_call
 from thinwire.simulation.simulate import WARM_UP_STEPS, SimulatedCell
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
 from thinwire.trace.trace_file import COMPUTE, Trace

@@ -23,7 +23,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription
 from thinwire.config.yaml_file import Module
-from thinwire.simulation.operations import Compute, Operation, Post, Step
+from thinwire.simulation.program import Compute, Operation, Post, Step
 from thinwire.simulation.simulate import WARM_UP_STEPS, SimulatedCell
 from thinwire.trace.recorder import FORWARD
 from thinwire.train.cell_task import deterministic, task_of

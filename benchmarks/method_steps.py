@@ -20,7 +20,7 @@ import record
 import torch
 from gpu_parts.steps_of_methods import CLUSTER, SUITES, measured
 
-from thinwire.simulation.operations import Compute, Post
+from thinwire.simulation.program import Compute, Post
 from thinwire.simulation.without_data import CellWithoutData
 from thinwire.trace.recorder import DECODE, ENCODE, METHOD, OPTIMIZER, SERVER
 

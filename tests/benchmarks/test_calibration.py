@@ -20,8 +20,7 @@ from benchmarks.replay import step_seconds
 from tests.unit.test_simulation import BYTES, call, described
 from thinwire.base.placement import Cluster
 from thinwire.simulation import timeline
-from thinwire.simulation.operations import Compute, Post
-from thinwire.simulation.program import Await, Work
+from thinwire.simulation.program import Await, Compute, Post, Work
 from thinwire.trace import trace_file
 from thinwire.trace.recorder import Activity, RecordedCall, Recorder, Span
 from thinwire.traffic.wire_bytes import payload_rate

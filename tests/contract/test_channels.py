@@ -15,8 +15,7 @@ from tests import small
 from thinwire import plugins
 from thinwire.api.channel import UnmeteredChannel
 from thinwire.base import options
-from thinwire.simulation.mirrored import MirroredTrainer
-from thinwire.simulation.operations import roles
+from thinwire.simulation.mirrored import MirroredTrainer, roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.traffic.payload import describe
 from thinwire.train.tracing import record_spans

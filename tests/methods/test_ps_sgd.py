@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.simulation.operations import Post, Wait, steps_of
+from thinwire.simulation.program import Post, Wait, steps_of
 from thinwire.train.tracing import record_spans
 
 

@@ -7,7 +7,7 @@ from tests import small
 from thinwire import plugins
 from thinwire.base.options import resolve
 from thinwire.simulation.mirrored import MirroredTrainer
-from thinwire.simulation.operations import Compute, Post, Wait, steps_of
+from thinwire.simulation.program import Compute, Post, Wait, steps_of
 from thinwire.trace.recorder import BACKWARD
 from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror

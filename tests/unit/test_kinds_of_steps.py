@@ -7,7 +7,7 @@ from thinwire.cli import simulate as command
 from thinwire.cli.arguments import parser
 from thinwire.simulation import simulated_file
 from thinwire.simulation.describe import describe, kinds_of_steps, ranges
-from thinwire.simulation.operations import Compute, Post, Wait
+from thinwire.simulation.program import Compute, Post, Wait
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, METHOD, OPTIMIZER
 
 

@@ -12,7 +12,7 @@ from thinwire.base.placement import Cluster
 from thinwire.config import expand
 from thinwire.config.expand import cell
 from thinwire.simulation.mirrored import MirroredCell, MirroredTrainer
-from thinwire.simulation.operations import Post, steps_of
+from thinwire.simulation.program import Post, steps_of
 from thinwire.trace.recorder import SERVER
 from thinwire.train.run_cell import Attempt
 from thinwire.train.tracing import record_spans

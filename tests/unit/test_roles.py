@@ -7,8 +7,7 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.simulation.mirrored import MirroredTrainer
-from thinwire.simulation.operations import Role, alike, roles
+from thinwire.simulation.mirrored import MirroredTrainer, Role, alike, roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror

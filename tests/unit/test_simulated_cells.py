@@ -12,7 +12,7 @@ from thinwire.config.configuration import WHOLE
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.simulation import suite_times
-from thinwire.simulation.operations import Compute, Post, Wait
+from thinwire.simulation.program import Compute, Post, Wait
 from thinwire.simulation.simulate import at_common_speed, pace, typical
 
 SOUND = {

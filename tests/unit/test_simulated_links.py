@@ -8,8 +8,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.operations import Compute, Post, Wait
-from thinwire.simulation.program import Await, HandOver, Work, program_of
+from thinwire.simulation.program import Await, Compute, HandOver, Post, Wait, Work, program_of
 from thinwire.traffic.wire_bytes import payload_rate
 
 ON = described(latency=1e-3, call=2e-3)

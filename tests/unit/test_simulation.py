@@ -10,8 +10,7 @@ from thinwire.base.placement import Cluster
 from thinwire.config.hardware import ClusterDescription
 from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.operations import Compute, Post, Wait
-from thinwire.simulation.program import Await, HandOver, Hold, Work, program_of
+from thinwire.simulation.program import Await, Compute, HandOver, Hold, Post, Wait, Work, program_of
 from thinwire.traffic import wire_bytes
 
 STEPS, CALLS, BYTES = 6, 4, 4_000_000

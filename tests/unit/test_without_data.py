@@ -18,8 +18,8 @@ from thinwire.simulation import ladder_ratio, stand_ins, without_data
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.ladder_ratio import RATIO_CLUSTER, ratios
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.operations import Post
 from thinwire.simulation.plan import highest_rate
+from thinwire.simulation.program import Post
 from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 CLUSTER, DEVICE = hardware.load_cluster("infiniband_800g_4gpus"), "a100_tf32"

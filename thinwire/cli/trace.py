@@ -18,8 +18,7 @@ from thinwire.launch import local_processes, placement, rank
 from thinwire.launch.placement import gpus_claimed, gpus_of
 from thinwire.launch.retry import diagnose, require_no_trouble
 from thinwire.simulation.describe import describe, kinds_of_steps, ranges
-from thinwire.simulation.mirrored import MirroredCell, MirroredRun
-from thinwire.simulation.operations import Role
+from thinwire.simulation.mirrored import MirroredCell, MirroredRun, Role
 from thinwire.simulation.stand_ins import stands_in
 from thinwire.trace import perfetto, trace_file
 from thinwire.trace.trace_file import SERVER_TRACK, Trace, step_seconds

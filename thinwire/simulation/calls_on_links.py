@@ -16,8 +16,16 @@ import numpy as np
 
 from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, NO_LOAD, Integers, Load, Loads
-from thinwire.simulation.operations import MESSAGES
-from thinwire.simulation.program import Carried, Floats, HandOver, Hold, Program, group_of, groups_on
+from thinwire.simulation.program import (
+    MESSAGES,
+    Carried,
+    Floats,
+    HandOver,
+    Hold,
+    Program,
+    group_of,
+    groups_on,
+)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from thinwire.simulation.operations import Compute, Post, Step, Wait
+from thinwire.simulation.program import Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS, METHOD
 
 # By what factor the sizes of a ragged payload may differ in steps of one kind.

@@ -25,7 +25,7 @@ from thinwire.base.placement import counted_as_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.hardware import Accelerator
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation.operations import Compute, Step
+from thinwire.simulation.program import Compute, Step
 from thinwire.simulation.stand_ins import Network
 from thinwire.trace.recorder import (
     BACKWARD,

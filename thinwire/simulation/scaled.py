@@ -18,7 +18,7 @@ from thinwire.api.channel import hosting_rank
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.operations import MESSAGES, Operation, Post, Step
+from thinwire.simulation.program import MESSAGES, Operation, Post, Step
 
 _FEW, _MORE = 2, 3  # nodes
 _OF_ALL, _WITHOUT_PARTNERS = ("world", "unmetered"), ("mean", "gather")

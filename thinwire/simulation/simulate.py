@@ -16,8 +16,17 @@ from thinwire.config.hardware import ClusterDescription, load_accelerator
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock, on_device, passes_of
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
-from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
-from thinwire.simulation.program import Floats, Program, no_hand_over, program_of
+from thinwire.simulation.program import (
+    Compute,
+    Floats,
+    Operation,
+    Post,
+    Program,
+    Step,
+    Wait,
+    no_hand_over,
+    program_of,
+)
 from thinwire.simulation.stand_ins import Network
 from thinwire.simulation.timeline import Timeline, simulate
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS

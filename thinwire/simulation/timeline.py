@@ -21,15 +21,15 @@ from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Integers, Load, Loads
 from thinwire.simulation.calls_on_links import CallsOnLinks, standing_for
-from thinwire.simulation.operations import MESSAGES
 from thinwire.simulation.program import (
+    MESSAGES,
     Await,
     Call,
     Carrier,
     Floats,
     HandOver,
     Hold,
-    Operation,
+    Instruction,
     Program,
     Work,
     groups_on,
@@ -185,7 +185,7 @@ class _EventLoop(Generic[Call]):
         self._place[worker], self._now[worker] = place, now
 
 
-def _flat(program: Program) -> list[Operation | None]:
+def _flat(program: Program) -> list[Instruction | None]:
     """The operations of a program in one list; None ends each step."""
     return [operation for step in program for operation in (*step, None)]
 

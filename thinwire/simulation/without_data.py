@@ -29,8 +29,17 @@ from thinwire.config.suite_schema import Round
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock, passes_of, seconds_on_device
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
-from thinwire.simulation.program import Floats, Program, Work, program_of
+from thinwire.simulation.program import (
+    Compute,
+    Floats,
+    Operation,
+    Post,
+    Program,
+    Step,
+    Wait,
+    Work,
+    program_of,
+)
 from thinwire.simulation.scaled import Schedule, Schedules
 from thinwire.simulation.stand_ins import INPUTS_OF_A_WORKER, Network, prepare_small, small_task
 from thinwire.simulation.timeline import Timeline, simulate
