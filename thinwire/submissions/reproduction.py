@@ -1,13 +1,13 @@
 """Trains the cell of a record again, and says what is the same, and otherwise where the runs part."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from statistics import stdev
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -171,7 +171,8 @@ def scores_beside(folder: Path, made: SoundRecord) -> list[float]:
 def first_difference(there: SoundRecord, here: SoundRecord) -> str:
     """Where two runs of a cell part first, by their records, which hold no weights of single steps."""
     old, new = there.run.provenance, here.run.provenance
-    if _arrays(old) != _arrays(new):
+    theirs_data, our_data = (dict(known.get("data_sha256") or {}) for known in (old, new))
+    if any(theirs_data.get(name) != our_data.get(name) for name in {*theirs_data, *our_data} - {MANIFEST}):
         return "in the data"
     if old.get("initial_weights_sha256") != new.get("initial_weights_sha256"):
         return "at step 0, in the initial weights"
@@ -198,11 +199,6 @@ def _rows(made: SoundRecord) -> dict[tuple[int, int, str], dict[str, object]]:
     for place, row in enumerate(pa.table(_timeless(made.curve)).to_pylist()):
         found[row["step"], 1 + place, "the evaluation"] = row
     return found
-
-
-def _arrays(known: Mapping[str, Any]) -> dict[str, str]:
-    digests_of = known.get("data_sha256") or {}
-    return {name: digest for name, digest in digests_of.items() if name != MANIFEST}
 
 
 def _timeless(curve: pa.Table) -> dict[str, list[object]]:

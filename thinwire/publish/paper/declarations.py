@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Formatter
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, cast
 
 import pandas as pd
 from pydantic import Field
@@ -128,7 +128,7 @@ def _part(content: Any) -> str:
     return f"{content:g}" if isinstance(content, float) else str(content)
 
 
-def taken(name: str, declared: Declared, rows: pd.DataFrame) -> object:
+def taken(name: str, declared: Declared, rows: pd.DataFrame) -> str | float:
     """The value of these rows.
 
     Raises:
@@ -147,7 +147,9 @@ def taken(name: str, declared: Declared, rows: pd.DataFrame) -> object:
             raise UserError(f"{where}: {len(rows)} rows disagree; name the row, or say what to take")
         return different[0]
     try:
-        return contents.quantile(0.95) if declared.take == "p95" else getattr(contents, declared.take)()
+        return (
+            float(contents.quantile(0.95)) if declared.take == "p95" else getattr(contents, declared.take)()
+        )
     except (NotImplementedError, TypeError, ValueError):
         raise UserError(f"{where}: {declared.column!r} is text, which has no {declared.take}") from None
 
@@ -161,6 +163,20 @@ _NOTE = "% Compare before you submit, because no public page confirms them: "
 _AND_OTHERS = " et al."
 
 
+class Reference(TypedDict, total=False):
+    """An entry of `paper/references.yaml`, in Hayagriva's format; all have `type`, `title` and `date`."""
+
+    type: str
+    title: str
+    author: str | list[str]
+    date: str | int
+    parent: dict[str, str]
+    publisher: str
+    url: str
+    note: str
+    unconfirmed: bool
+
+
 def bibtex(suite: str) -> str:
     """The entries for a suite, in the order of its methods, data sets and models.
 
@@ -170,9 +186,8 @@ def bibtex(suite: str) -> str:
     Raises:
         UserError: there is no such suite, or its file has errors.
     """
-    references: Mapping[str, Any] = yaml_file.mapping(
-        SOURCES / "references.yaml", "a list of references", "docs/paper.md"
-    )
+    content = yaml_file.mapping(SOURCES / "references.yaml", "a list of references", "docs/paper.md")
+    references = cast(Mapping[str, Reference], content)
     every = cells(suite)
     used = [("method", cell.method.use) for cell in every]
     used += [("dataset", cell.data.use) for cell in every] + [("model", cell.model.use) for cell in every]
@@ -183,7 +198,7 @@ def bibtex(suite: str) -> str:
     return "\n\n".join([*([_NOTE + ", ".join(unconfirmed)] if unconfirmed else []), *entries])
 
 
-def _entries(plugin: Plugin, references: Mapping[str, Any]) -> Iterator[str]:
+def _entries(plugin: Plugin, references: Mapping[str, Reference]) -> Iterator[str]:
     """What a plug-in is from."""
     text = " ".join(plugin.docstring.split())
     urls = [f"https://arxiv.org/abs/{number}" for number in _NUMBER.findall(text)]
@@ -200,7 +215,7 @@ def _entries(plugin: Plugin, references: Mapping[str, Any]) -> Iterator[str]:
         yield _written("misc", plugin.name, fields)
 
 
-def _entry(key: str, entry: Mapping[str, Any]) -> str:
+def _entry(key: str, entry: Reference) -> str:
     """A reference in Hayagriva's format as one of BibTeX."""
     parent = entry.get("parent", {})
     in_journal, in_proceedings = parent.get("type") == "periodical", parent.get("type") == "proceedings"

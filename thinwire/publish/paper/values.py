@@ -1,11 +1,11 @@
 """Numbers of the paper, and the runs that they come from."""
 
 import math
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -45,10 +45,10 @@ class Origin(NamedTuple):
 
 
 # The cells of a suite, each with its labels.
-Grid = Callable[[str], list[tuple[Cell, dict[str, Any]]]]
+Grid = Callable[[str], list[tuple[Cell, Mapping[str, object]]]]
 
 
-def grid(suite: str) -> list[tuple[Cell, dict[str, Any]]]:
+def grid(suite: str) -> list[tuple[Cell, Mapping[str, object]]]:
     """The cells of a suite, each with its labels."""
     return [(cell, cell.labels) for cell in cells(suite)]
 
@@ -207,17 +207,17 @@ def collect(declarations: Declarations, results: Path) -> Collected:
 
 
 def _has_runs_everywhere(
-    results: Path, collected: Container[Path], grid: list[tuple[Cell, dict[str, Any]]]
+    results: Path, collected: Container[Path], grid: list[tuple[Cell, Mapping[str, object]]]
 ) -> bool:
     """Was a run collected of each of a suite's cells, whatever its repetition?"""
 
-    def places(cells: Iterable[tuple[Cell, dict[str, Any]]]) -> set[tuple[object, ...]]:
+    def places(cells: Iterable[tuple[Cell, Mapping[str, object]]]) -> set[tuple[object, ...]]:
         return {tuple({**labels, "repetition": None}.values()) for _, labels in cells}
 
     return places(grid) == places(each for each in grid if record_folder(results, each[0]) in collected)
 
 
-def text_of(value: Any, digits: int) -> str:
+def text_of(value: str | float | None, digits: int) -> str:
     """A value as the paper prints it."""
     if isinstance(value, str):
         return value

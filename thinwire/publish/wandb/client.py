@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from thinwire.config.cell import Cell
 from thinwire.publish.wandb import fields
@@ -33,11 +33,11 @@ def import_silent() -> None:
     wandb.setup(settings=wandb.Settings(silent=True))
 
 
-def begin(about: dict[str, Any], folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
+def begin(about: fields.About, folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
     """Begin a run. If the server has a run with this id, it is replaced.
 
     Args:
-        about: arguments of `wandb.init`.
+        about: the run.
         folder: the client's files will lie in `folder`/wandb.
         mode: online waits for the server, for at most `TIMEOUT_SECONDS`.
 

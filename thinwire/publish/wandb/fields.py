@@ -5,7 +5,7 @@ Rule 10 of RULES.md holds here too: no seconds of an in-process run are shown.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
@@ -121,8 +121,20 @@ def axes(seconds: str | None) -> list[str]:
     return [*_COUNTS, PAYLOAD, *map(_bytes, BYTES), *times]
 
 
-def about(cell: Cell, kind: str) -> dict[str, Any]:
+class About(TypedDict):
     """What is known before a run begins, as arguments of `wandb.init`."""
+
+    project: str
+    id: str
+    name: str
+    group: str
+    job_type: str
+    tags: list[str]
+    config: dict[str, object]
+
+
+def about(cell: Cell, kind: str) -> About:
+    """About the run of a cell."""
     identity = {key: value for key, value in cell.identity().items() if key not in _LEFT_OUT}
     return {
         "project": project(cell.suite),
@@ -135,8 +147,8 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
     }
 
 
-def about_suite(suite: str, grid: Sequence[Cell]) -> dict[str, Any]:
-    """The arguments of `wandb.init`. The run's id changes when a cell of the suite does.
+def about_suite(suite: str, grid: Sequence[Cell]) -> About:
+    """About the run that sums up a suite. The run's id changes when a cell of the suite does.
 
     Args:
         suite: its name.
