@@ -4,9 +4,9 @@
 
 A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
 
-    <!-- targets in the newest record of NAME --> date, machine, commands, and the figures with a target
-    <!-- heading of the newest record of NAME --> the lines that say where and of what it is
-    <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
+    <!-- targets: NAME --> date, machine, commands, and the figures with a target
+    <!-- heading: NAME --> the lines that say where and of what it is
+    <!-- printed: NAME --> what follows the commands in the block above this line
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` is the last table of a suite in
 `results/reference/`, as `thinwire report` writes them. The README's table, after
@@ -34,7 +34,7 @@ _TABLES = re.compile(
 _STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
-    r"<!-- (?P<part>targets in the |heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
+    r"<!-- (?P<part>targets|heading|printed): (?P<name>\w+) -->\n+"
     r"```\n(?P<content>.*?)```\n",
     re.DOTALL,
 )
@@ -54,9 +54,9 @@ def quoted(text: str) -> str:
 
 def _again(match: re.Match[str]) -> str:
     content, whole = newest(match["name"]), match[0]
-    if match["part"].startswith("heading"):
+    if match["part"] == "heading":
         content = _made(content)
-    elif match["part"].startswith("targets"):
+    elif match["part"] == "targets":
         content = targets(content)
     else:
         content = printed(content, match["commands"] or "")
