@@ -15,7 +15,7 @@ from thinwire.cli import submissions as command
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
 from thinwire.records.record import RUN
-from thinwire.submissions import score, submission
+from thinwire.submissions import submission
 from thinwire.submissions.reproduction import Reproduction, Verdict, facts
 from thinwire.train import record_check
 from thinwire.train.result_files import record_folder
@@ -38,7 +38,7 @@ def home(tmp_path, monkeypatch):
         for number in range(3)
     ]
     there = [*(replace(cell, method=first.method, preparer="ssgd") for cell in own), *own]
-    for module in (submission, record_check):
+    for module in (submission, record_check, command):
         monkeypatch.setattr(module, "cells", lambda suite: there)
     monkeypatch.setattr(submission, "suite_names", lambda: ["demo", TRACK])
     for cell in own:
@@ -48,9 +48,9 @@ def home(tmp_path, monkeypatch):
 
 
 def packed(home, contradicts=None, outcomes=KEPT, name="mine", track=TRACK):
-    return submission.read(
-        submission.submit(name, track, home / "results", contradicts, lambda path: outcomes)
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_contract", lambda path: outcomes)
+        return submission.read(command.submit(name, track, home / "results", contradicts))
 
 
 def test_a_submission_has_the_method_its_records_and_what_is_known_of_them(home):
@@ -83,7 +83,7 @@ def test_a_sceptical_result_names_the_row_that_it_contradicts(home):
 
 
 def tier_of(made):
-    return score.tier(made, submission.verified_submission(made))
+    return submission.tier(made, submission.verified_submission(made))
 
 
 def first_record(home):
@@ -153,12 +153,14 @@ def test_what_cannot_be_submitted_is_refused_and_nothing_is_written(home, change
 
 def test_a_seed_repeats_the_draw(home):
     made = submission.verified_submission(packed(home))
-    assert score.drawn(made, 2, 7) == score.drawn(made, 2, 7)
-    assert {tuple(cell.repetition for cell in score.drawn(made, 2, seed)) for seed in range(9)} != {(0, 1)}
-    assert len({cell.path for cell in score.drawn(made, 3, 1)}) == 3
+    assert submission.drawn(made, 2, 7) == submission.drawn(made, 2, 7)
+    assert {tuple(cell.repetition for cell in submission.drawn(made, 2, seed)) for seed in range(9)} != {
+        (0, 1)
+    }
+    assert len({cell.path for cell in submission.drawn(made, 3, 1)}) == 3
     for number in (0, 4):
         with pytest.raises(UserError, match=rf"--cells {number}: the submission has 3 records"):
-            score.drawn(made, number, 7)
+            submission.drawn(made, number, 7)
 
 
 @pytest.fixture
@@ -175,7 +177,7 @@ def scored(home, monkeypatch):
         return repeated
 
     def run(outcomes=KEPT, **changes):
-        monkeypatch.setattr(score, "repeat", repeat(changes))
+        monkeypatch.setattr(submission, "repeat", repeat(changes))
         monkeypatch.setattr(command, "_contract", lambda path: outcomes)
         arguments = Namespace(submission=made.folder, cells=2, seed=7, results=home / "results")
         return made, command.score_main(arguments)
@@ -192,7 +194,7 @@ def test_repeated_cells_and_a_kept_contract_prove_a_submission(scored, capsys):
     written = json.loads((made.folder / "score.json").read_text())
     assert written["seed"] == 7
     assert [*written["repeats"]] == [
-        cell.path for cell in score.drawn(submission.verified_submission(made), 2, 7)
+        cell.path for cell in submission.drawn(submission.verified_submission(made), 2, 7)
     ]
     assert tier_of(made) == "proved"
 

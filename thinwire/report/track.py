@@ -34,7 +34,7 @@ from thinwire.report import report_files
 from thinwire.report.rows.collect import sound
 from thinwire.simulation import simulated_file
 from thinwire.submissions import submission
-from thinwire.submissions.score import tier
+from thinwire.submissions.submission import tier
 from thinwire.train.record_check import SoundRecord
 from thinwire.train.result_files import record_folder
 

@@ -1,52 +1,51 @@
-"""A submission: a folder with the method of somebody and its records in a track; how it is packed and read.
+"""A submission: a folder with the method of somebody and its records in a track; and how far it is proved.
 
 A *track* is a suite in `config/tracks/` that anybody may enter. `submissions/NAME/` has
 
 - `methods/NAME.py`, and its entry if it has one, so that the folder is one of plug-ins;
 - `runs/`, with the records of the track's cells for this method;
 - `README.md`, by its author, and `submission.yaml`, which `thinwire submit` writes;
-- `score.json`, once somebody else has repeated cells (`thinwire.submissions.score`).
+- `score.json`, once somebody else has repeated cells: what was measured, and no verdict. It is no signature:
+  whoever merges it must have made it.
 
 `submissions/sceptical/NAME/` has the same, and names the row of the track that it contradicts.
+
+The *tier* of a submission is computed from its files whenever it is read, and typed nowhere:
+
+- *reported*: its records verify;
+- *repeated*: cells that were drawn at random gave the same again;
+- *proved*: besides, its method keeps the contract, and equals SSGD where it says so.
 """
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from random import Random
+from typing import Literal, NamedTuple
 
-from thinwire import RULES_VERSION, plugins
-from thinwire.base import folders
+from pydantic import ValidationError
+
+from thinwire import plugins
+from thinwire.base import digests, folders
 from thinwire.base.errors import UserError, nearest
-from thinwire.base.files import publish, writing
 from thinwire.base.options import Strict
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
-from thinwire.config.suite import ENTRIES, suite_names
+from thinwire.config.suite import suite_names
 from thinwire.config.yaml_file import Label
 from thinwire.plugins import Plugin
+from thinwire.records.provenance import git_state
+from thinwire.records.result import Schema
 from thinwire.submissions import reproduction
+from thinwire.submissions.reproduction import Facts, Reproduction, Verdict
 from thinwire.train.record_check import RecordCheck, SoundRecord, is_there
 from thinwire.train.result_files import record_folder, run_command
 
 TRACKS = "tracks/"
-ABOUT, README = "submission.yaml", "README.md"
+ABOUT, README, SCORE = "submission.yaml", "README.md", "score.json"
 SCEPTICAL = "sceptical"
-_README = """\
-# {name}
-
-{title}
-
-- **What:** the update rule in a sentence, and how it deviates from the publication.
-- **Publication:** authors, title, number; or "none".
-- **How tuned:** the options and learning rates that you tried, how many trials, on which data.
-- **Hardware:** {processor}; {minutes:.0f} minutes of training in all.
-"""
-# The outcome of each check of the contract, by name, of the method in this file.
-Contract = Callable[[Path], dict[str, str]]
+Tier = Literal["reported", "repeated", "proved"]
 
 
 class About(Strict):
@@ -155,94 +154,80 @@ def method_of(submission: Submission) -> Plugin:
         return plugins.get("method", submission.name)
 
 
-def submit(name: str, track: str, results: Path, contradicts: str | None, contract: Contract) -> Path:
-    """Write `submissions/NAME/` in the folder of one's own, and return it.
+class Score(Schema):
+    """What `score.json` has."""
+
+    date: str
+    revision: str | None  # of thinwire
+    method_sha256: str
+    seed: int  # of the draw of cells
+    repeats: dict[str, Facts]  # of the runs that were made again, by the path of their cell
+    contract: dict[str, str]  # the outcome of each check, by name
+
+
+def drawn(made: list[SoundRecord], number: int, seed: int) -> list[Cell]:
+    """Cells drawn at random, the same for a seed; a `UserError` if there are fewer, or none is wanted."""
+    if not 1 <= number <= len(made):
+        raise UserError(
+            f"--cells {number}: the submission has {len(made)} records, of which at least 1 is drawn"
+        )
+    return [each.cell for each in Random(seed).sample(made, number)]
+
+
+def repeat(submission: Submission, cell: Cell, results: Path) -> Reproduction:
+    """Train a cell of a submission again, as `reproduce` does, with its errors."""
+    with folders.named(submission.folder):
+        return reproduction.reproduce(record_folder(submission.folder, cell), results)
+
+
+def write_score(
+    submission: Submission, seed: int, repeats: dict[str, Facts], outcomes: dict[str, str]
+) -> None:
+    """Write `score.json` with all that was done.
 
     Args:
-        name: of a method there.
-        track: its name.
-        results: the folder with the records.
-        contradicts: the label of the method whose row in the track these results contradict.
-        contract: performs the checks of the contract.
-
-    Raises:
-        UserError: the method or a record cannot be submitted; nothing is written.
+        submission: its records verify.
+        seed: that drew the cells.
+        repeats: what the repeated runs gave, by the path of their cell.
+        outcomes: of each check of the contract, by name.
     """
-    plugin, home = _own(name)
-    for other in every():
-        if other.name == name:
-            raise UserError(f"there is a submission {name} already, {other.folder}: take another name")
-    made = verified(results, track, name)
-    if contradicts is not None and contradicts not in _rows(track):
-        raise UserError(f"--contradicts {contradicts}: {track} has no such row")
-    failed = [check for check, outcome in contract(plugin.path).items() if outcome == "failed"]
-    if failed:
-        raise UserError(f"{name} breaks the contract ({failed[0]}): `thinwire check {name}` says where")
-    about = _about(track, made, contradicts)
-    target = home / folders.SUBMISSIONS / name
-    if contradicts is not None:
-        target = target.parent / SCEPTICAL / name
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{name}.", dir=target.parent) as temporary:
-            scratch = Path(temporary) / name
-            _pack(scratch, plugin, made, results)
-            if (entry := home / ENTRIES / f"{name}.yaml").exists():
-                (scratch / ENTRIES).mkdir(parents=True)
-                shutil.copy(entry, scratch / ENTRIES)
-            (scratch / ABOUT).write_text(yaml_file.text_of(about.model_dump(exclude_none=True)))
-            seconds = sum(each.run.result.seconds.train for each in made if each.run.result)
-            text = _README.format(
-                name=name, title=plugin.title, processor=about.processor, minutes=seconds / 60
-            )
-            (scratch / README).write_text(text)
-            publish(scratch, target)
-    return target
-
-
-def _own(name: str) -> tuple[Plugin, Path]:
-    """The method of this name, and the folder of one's own that it must be in."""
-    home, plugin = folders.own(), plugins.get("method", name)
-    if home is None or not folders.belongs(plugin.path, home):
-        raise UserError(
-            f"{name} is a method of the project: only one in a folder of your own can be submitted, and "
-            f"`thinwire new method NAME` writes one outside of a clone"
-        )
-    return plugin, home
-
-
-def _rows(track: str) -> set[str]:
-    """The methods that a track compares: its own, and submitted ones."""
-    submitted = {each.name for each in every() if each.about.track == track}
-    return {cell.method.label for cell in cells(track)} | submitted
-
-
-def _pack(scratch: Path, plugin: Plugin, made: list[SoundRecord], results: Path) -> None:
-    methods = scratch / "methods"
-    methods.mkdir(parents=True)
-    if plugin.path.name == "__init__.py":
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(plugin.path.parent, methods / plugin.name, ignore=ignored)
-    else:
-        shutil.copyfile(plugin.path, methods / plugin.path.name)
-    for each in made:
-        shutil.copytree(record_folder(results, each.cell), record_folder(scratch, each.cell))
-
-
-def _about(track: str, made: list[SoundRecord], contradicts: str | None) -> About:
-    known = [each.run.provenance for each in made]
-    revision = _once((one.get("git") or {}).get("revision") for one in known)
-    return About(
-        track=track,
-        rules=RULES_VERSION,
+    made = Score(
         date=datetime.now(UTC).date().isoformat(),
-        thinwire=f"{_once(one.get('thinwire') for one in known)}, revision {revision}",
-        torch=_once(one.get("torch_build") for one in known),
-        processor=_once((one.get("hardware") or {}).get("processor") for one in known),
-        contradicts=contradicts,
+        revision=git_state()["revision"],
+        method_sha256=method_of(submission).sha256,
+        seed=seed,
+        repeats=repeats,
+        contract=outcomes,
     )
+    digests.write_json(submission.folder / SCORE, made.model_dump(mode="json"))
 
 
-def _once(values: Iterable[object]) -> str:
-    """What the records say, which are mostly from one machine."""
-    return ", ".join(dict.fromkeys(str(value) for value in values))
+def tier(submission: Submission, records: Sequence[SoundRecord]) -> Tier:
+    """How far a submission is proved, by its files as they are now; its records are those that verify."""
+    made = {each.cell.path: each for each in records}
+    score = _read_score(submission.folder / SCORE)
+    if score is None or score.method_sha256 != method_of(submission).sha256 or not score.repeats:
+        return "reported"
+    for path, again in score.repeats.items():
+        if path not in made or not _is_repeated(submission, made[path], again):
+            return "reported"
+    outcomes = score.contract.items()
+    equal = any(check.startswith("equals_ssgd") and outcome == "passed" for check, outcome in outcomes)
+    return "proved" if equal and "failed" not in score.contract.values() else "repeated"
+
+
+def _is_repeated(submission: Submission, made: SoundRecord, again: Facts) -> bool:
+    """Is this another run of the cell of a record, with the same result?"""
+    there = reproduction.facts(made)
+    another = (there.started, there.machine) != (again.started, again.machine)
+    scores = reproduction.scores_beside(record_folder(submission.folder, made.cell), made)
+    same = reproduction.judge(there, again, scores) is not Verdict.DIFFERENT
+    return another and same and there.fingerprint == again.fingerprint
+
+
+def _read_score(path: Path) -> Score | None:
+    """What was measured; None if nothing was, or if somebody has changed it since."""
+    try:
+        return Score.model_validate(digests.read_json(path))
+    except (UserError, ValidationError):
+        return None
