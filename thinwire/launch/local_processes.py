@@ -9,7 +9,9 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from thinwire import plugins
@@ -20,7 +22,7 @@ from thinwire.base.signals import stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.network import INTERFACE, MANAGEMENT, Network, require_emulable
-from thinwire.launch import rank, run_processes
+from thinwire.launch import rank
 from thinwire.launch.heartbeat import GRACE_SECONDS
 from thinwire.launch.retry import AttemptEnd, Start, diagnose, require_no_trouble
 from thinwire.launch.run_processes import (
@@ -30,7 +32,9 @@ from thinwire.launch.run_processes import (
     end_of,
     fork,
     import_for_runs,
+    in_memory,
     killed_for_memory,
+    reports,
     stops_forwarded,
 )
 from thinwire.train import preparation, preparation_record
@@ -40,7 +44,6 @@ from thinwire.train.result_files import prepared_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 
 _POLL_SECONDS = 0.02
-_LOOPBACK = "lo"  # the interface over which ranks of one host connect
 
 
 def warm_up(cell: Cell) -> None:
@@ -97,74 +100,51 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
-        with emulated(cell) as network, placements(cell, network) as placed:
-            return ranks(placed, lambda here, all_: run_rank(here, all_, began, network), published)
+        with _placed(cell) as (network, placements):
+            statuses = in_memory([placement.node for placement in placements])
+            works = [partial(run_rank, placement, statuses, began, network) for placement in placements]
+            asked = _supervise(works, statuses, published)
+            return AttemptEnd(reports(statuses), asked)
 
     return start
 
 
 @contextmanager
-def emulated(cell: Cell) -> Iterator[Network | None]:
-    """The emulated network of a cell, which vanishes with the last of its ranks; None if it has none.
+def _placed(cell: Cell) -> Iterator[tuple[Network | None, list[Placement]]]:
+    """The emulated network of a cell, or None, and the placement of each worker: there, or on this machine.
+
+    The network vanishes with the last of its ranks. They meet in a file that has no name: forks of this
+    process have it open, and no other user can open it.
 
     Raises:
-        UserError: this machine cannot emulate it.
+        UserError: this machine cannot emulate the network.
     """
-    if cell.cluster is None:
-        yield None
-        return
-    require_emulable(cell)
-    link = cell.cluster.link
-    with closing(Network(cell.nodes, link.rate_bits_per_second, link.latency_seconds)) as network:
-        yield network
-
-
-@contextmanager
-def placements(cell: Cell, network: Network | None) -> Iterator[list[Placement]]:
-    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network.
-
-    They meet in a file that has no name: forks of this process have it open, and no other user can open it.
-    """
-    here, per_node = socket.gethostname(), cell.workers // cell.nodes
-    descriptor = os.memfd_create("thinwire")
-    try:
+    network = None
+    with ExitStack() as held:
+        descriptor = os.memfd_create("thinwire")
+        held.callback(os.close, descriptor)
         os.fchmod(descriptor, 0o600)
-        interfaces = (INTERFACE, MANAGEMENT) if network else (_LOOPBACK, None)
-        meeting = SharedFile(f"/proc/self/fd/{descriptor}", *interfaces)
-        yield [
-            Placement(
-                rank,
-                cell.workers,
-                rank % per_node,
-                f"node{rank // per_node}" if network else here,
-                "fork",
-                meeting,
-            )
-            for rank in range(cell.workers)
-        ]
-    finally:
-        os.close(descriptor)
-
-
-def ranks(
-    placements: Sequence[Placement],
-    work: Callable[[Placement, Sequence[RankStatus]], int],
-    published: Callable[[], bool],
-) -> AttemptEnd:
-    """Start a rank at each placement, and wait for all of them.
-
-    Each does `work` with the statuses of all, and exits with its code. `published` says whether the run has
-    published its record.
-    """
-    statuses = run_processes.in_memory([placement.node for placement in placements])
-    works = [lambda here=placement: work(here, statuses) for placement in placements]
-    asked = _supervise(works, statuses, published)
-    return AttemptEnd(run_processes.reports(statuses), asked)
+        meeting = SharedFile(f"/proc/self/fd/{descriptor}", "lo")
+        if cell.cluster is not None:
+            require_emulable(cell)
+            link = cell.cluster.link
+            network = Network(cell.nodes, link.rate_bits_per_second, link.latency_seconds)
+            held.enter_context(closing(network))
+            meeting = replace(meeting, interface=INTERFACE, status_interface=MANAGEMENT)
+        here, per_node = socket.gethostname(), cell.workers // cell.nodes
+        nodes = [f"node{rank // per_node}" if network else here for rank in range(cell.workers)]
+        yield (
+            network,
+            [
+                Placement(rank, cell.workers, rank % per_node, node, "fork", meeting)
+                for rank, node in enumerate(nodes)
+            ],
+        )
 
 
 def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
     """Do some work in a single fork, and wait for it; an exception of the work is how the fork ends."""
-    (status,) = statuses = run_processes.in_memory([""])
+    (status,) = statuses = in_memory([""])
 
     def reporting() -> int:
         status.phase("", RUNNING)
@@ -241,11 +221,11 @@ def run_preparation(cell: Cell, results: Path, checkpoint_every_seconds: float) 
     made = prepared_folder(results, cell) / PREPARED
     before = stamp(made)
     warm_up(cell)
-    reports, asked_to_stop, _ = alone(
+    ended, asked_to_stop, _ = alone(
         lambda: preparation.prepare(cell, results, checkpoint_every_seconds), lambda: stamp(made) != before
     )
-    require_no_trouble(reports)
-    diagnosis = diagnose(reports)
+    require_no_trouble(ended)
+    diagnosis = diagnose(ended)
     if diagnosis is None:
         return preparation_record.read(made.parent, preparation_record.identity_of(cell, results))
     if asked_to_stop:
