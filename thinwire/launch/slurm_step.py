@@ -12,8 +12,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -176,20 +175,14 @@ class SlurmStep:
             return process.wait()
 
 
-@contextmanager
-def step_for(cell: Cell, results: Path) -> Iterator[SlurmStep | None]:
+def step_for(cell: Cell, results: Path) -> AbstractContextManager[SlurmStep | None]:
     """Give a step for the runs of the block of a cell; None if they start on this machine.
 
     A job with one task runs this command in a step of its own, which leaves no room for another step.
     """
     if "SLURM_JOB_ID" not in os.environ or cell.transport != "processes" or cell.workers == 1:
-        yield None
-        return
-    step = SlurmStep(results)
-    try:
-        yield step
-    finally:
-        step.close()
+        return nullcontext()
+    return closing(SlurmStep(results))
 
 
 def wait_for_a_requeue() -> None:

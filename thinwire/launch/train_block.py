@@ -209,7 +209,7 @@ def _train(cell: Cell, results: Path, starter: Callable[[Cell], Start]) -> int:
             _printing_to(log_file(results, cell)),
             locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"),
         ):
-            code = until_it_ends(cell, results, starter(cell), True, _print)
+            code = until_it_ends(cell, results, starter(cell), True, partial(print, flush=True))
             if code in (0, 1):
                 record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
             return code
@@ -240,10 +240,6 @@ def _printing_to(log: Path) -> Iterator[None]:
         for stream, copy in before.items():
             os.dup2(copy, stream)
             os.close(copy)
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
 
 
 def _outcome(cell: Cell, results: Path, code: int, seconds: float) -> str:

@@ -167,7 +167,21 @@ def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts
         ConnectionLost: another process has ended.
     """
     try:
-        return _trace(cell, results, steps, transport, parts)
+        with all_or_none(transport):
+            trainer, prepared = RunSetup(cell, results, transport).load()
+            if reason := trainer.skip():
+                raise UserError(f"{cell.path} cannot be traced, because it is skipped: {reason}")
+        trainer.setup(prepared)
+        zero_ns, machines = common_zero_ns(lambda value: transport.share([value for _ in transport.ranks]))
+        recorders = record_spans(trainer)
+        trainer.train(until=steps)
+        # Calls may be in flight to later steps.
+        transport.arrive()
+        for recorder in recorders:
+            recorder.cut("")
+        with all_or_none(transport):
+            trace_file.write(_part(parts, transport.ranks[0]), trace_file.of_recorders(recorders, zero_ns))
+        return machines
     except (UserError, ConnectionLost, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -184,24 +198,6 @@ def whole_trace(cell: Cell, parts: Path) -> Trace:
     """
     processes = 1 if cell.transport == "inprocess" else cell.workers
     return trace_file.merged([trace_file.read(_part(parts, rank)) for rank in range(processes)])
-
-
-def _trace(cell: Cell, results: Path, steps: int, transport: Transport, parts: Path) -> int:
-    with all_or_none(transport):
-        trainer, prepared = RunSetup(cell, results, transport).load()
-        if reason := trainer.skip():
-            raise UserError(f"{cell.path} cannot be traced, because it is skipped: {reason}")
-    trainer.setup(prepared)
-    zero_ns, machines = common_zero_ns(lambda value: transport.share([value for _ in transport.ranks]))
-    recorders = record_spans(trainer)
-    trainer.train(until=steps)
-    # Calls may be in flight to later steps.
-    transport.arrive()
-    for recorder in recorders:
-        recorder.cut("")
-    with all_or_none(transport):
-        trace_file.write(_part(parts, transport.ranks[0]), trace_file.of_recorders(recorders, zero_ns))
-    return machines
 
 
 def _part(parts: Path, rank: int) -> Path:
