@@ -156,7 +156,7 @@ def test_a_method_that_names_its_options_wrongly_is_one_sentence(files, monkeypa
 def test_files_of_tunings_and_of_their_choices_are_no_suites(files, tmp_path):
     (tmp_path / "config" / "tuned").mkdir()
     (tmp_path / "config" / "tuned" / "base.yaml").write_text("rules: 1")
-    assert [path.name for path in suite.suite_files()] == ["base.yaml"]
+    assert [path.name for path in suite.suite_files().values()] == ["base.yaml"]
     assert "there is no suite 'tuned/base'" in message(suite.load, "tuned/base")
     assert "no tuning of suite 'bass': config/tuning/ has base" in message(suite.load, "tuning/bass")
 

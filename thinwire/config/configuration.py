@@ -99,11 +99,7 @@ class Subset:
 
     @classmethod
     def of_words(cls, words: Iterable[str]) -> "Subset":
-        """Read a subset from words of the form KEY=NAME,NAME.
-
-        Raises:
-            UserError: a word has another form, a key is unknown or given twice, or `of` refuses its value.
-        """
+        """Read a subset from words of the form KEY=NAME,NAME; a UserError says what is wrong with one."""
         given: dict[str, str] = {}
         for word in words:
             key, equals, value = word.partition("=")

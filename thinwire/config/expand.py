@@ -27,22 +27,20 @@ from thinwire.plugins import show
 _OF_A_KEY = re.compile(r"\S+: ")
 
 
-def consistent(name: str) -> Suite:
-    """A suite by its name, all of whose names and labels are there. Plug-ins are found but not imported.
+def consistent(name: str) -> tuple[Suite, dict[str, list[Module]]]:
+    """A suite by its name, all of whose names and labels are there, and its plug-ins by kind.
 
-    Raises:
-        UserError: the suite is not valid, or names a plug-in that does not exist.
+    They are found but not imported. A UserError says why the suite is not valid.
     """
-    return _consistent(name)[0]
+    suite = load(name)
+    modules = _modules(suite)
+    _require_none(name, list(problems_of(suite, modules)))
+    return suite, modules
 
 
 def cells(name: str) -> list[Cell]:
-    """All cells of a suite, by its name. Plug-ins are found but not imported.
-
-    Raises:
-        UserError: the suite is not valid, or names a plug-in that does not exist.
-    """
-    suite, modules = _consistent(name)
+    """All cells of a suite that is `consistent`, by its name."""
+    suite, modules = consistent(name)
     entries = entries_of(suite)
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
     places = [
@@ -75,14 +73,6 @@ def cells(name: str) -> list[Cell]:
         for dataset, model, size, methods_there in places
         for method, recipe, preparer, preparer_recipe in methods_there
     ]
-
-
-def _consistent(name: str) -> tuple[Suite, dict[str, list[Module]]]:
-    """The suite as `consistent` gives it, and its plug-ins by kind."""
-    suite = load(name)
-    modules = _modules(suite)
-    _require_none(name, list(problems_of(suite, modules)))
-    return suite, modules
 
 
 def _methods_at(
@@ -133,11 +123,7 @@ def preparation(name: str, path: str) -> Cell:
 
 
 def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
-    """Require that nothing that decides a result was changed after its job was planned.
-
-    Raises:
-        UserError: the present fingerprint is not the planned one.
-    """
+    """Require that nothing that decides a result was changed after its job was planned, or a UserError."""
     if planned not in (None, now):
         raise UserError(
             f"{show(path_of(cell.suite))} or thinwire itself was changed since {cell.path} was planned, so "

@@ -109,8 +109,7 @@ class ClusterDescription(Strict):
         """The same cluster with links of each of these rates, except its own."""
         rates = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
         changes = [{"rate_gbit_per_second": rate, "rate_mbit_per_second": None} for rate in rates]
-        links = [self.link.model_copy(update=change) for change in changes]
-        return [self.with_link(link) for link in links]
+        return [self.with_link(self.link.model_copy(update=change)) for change in changes]
 
     def with_link(self, link: Link) -> "ClusterDescription":
         """The same cluster with another link of each node."""
@@ -128,11 +127,7 @@ class ClusterDescription(Strict):
 
 
 def load_cluster(name: str) -> ClusterDescription:
-    """Read and validate the cluster of this name.
-
-    Raises:
-        UserError: there is no such cluster, or its file has errors; one message lists all of them.
-    """
+    """Read and validate the cluster of this name; a UserError lists all errors of its file."""
     return read(yaml_file.named(CLUSTERS, name, "cluster"))
 
 
@@ -221,10 +216,6 @@ def unlike_recipe(name: str, precision: Precision) -> str | None:
 
 
 def load_accelerator(name: str) -> Accelerator:
-    """Read and validate the accelerator of this name.
-
-    Raises:
-        UserError: there is no such accelerator, or its file has errors; one message lists all of them.
-    """
+    """Read and validate the accelerator of this name; a UserError lists all errors of its file."""
     path = yaml_file.named(ACCELERATORS, name, "accelerator")
     return yaml_file.read(path, Accelerator, "an accelerator", "docs/simulation.md")

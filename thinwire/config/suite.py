@@ -93,15 +93,11 @@ def read(path: Path) -> Suite:
 
 def suite_names() -> list[str]:
     """The names of all suites, the project's and one's own."""
-    return [*_suites()]
+    return [*suite_files()]
 
 
-def suite_files() -> list[Path]:
-    """The files of all suites."""
-    return [*_suites().values()]
-
-
-def _suites() -> dict[str, Path]:
+def suite_files() -> dict[str, Path]:
+    """The files of all suites, by name."""
     found = folders.below(ROOT / "config", ROOT)
     return {name: path for name, path in found.items() if _is_suite(name)}
 

@@ -144,11 +144,7 @@ def path_of(suite: str) -> Path:
 
 
 def read(suite: str) -> Tuning:
-    """Read and validate the tuning of a suite.
-
-    Raises:
-        UserError: there is none, or the file has errors; one message lists all of them.
-    """
+    """Read and validate the tuning of a suite, or a UserError; one message lists all errors of its file."""
     path = path_of(suite)
     if not path.exists():
         there = folders.below(ROOT / "config" / "tuning", ROOT)
@@ -167,8 +163,7 @@ MOST_OPTIONS = 2
 def tunes(label: str, entry: Entry) -> dict[str, list[float]]:
     """The ends of the range of each option in `Method.tunes`. An option that the entry sets is not drawn.
 
-    Raises:
-        UserError: the attribute is not as `thinwire.Method.tunes` explains.
+    A UserError says that the attribute is not as `thinwire.Method.tunes` explains.
     """
     plugin = plugins.get("method", entry.use or label)
     named = plugin.literal("tunes") or {}

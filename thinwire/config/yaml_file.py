@@ -72,11 +72,7 @@ def text_of(content: object) -> str:
 
 
 def mapping(path: Path, what: str, explained_in: str) -> dict[str, object]:
-    """The content of a file that is `what`, such as `a suite`, with keys that a page explains.
-
-    Raises:
-        UserError: it cannot be read, or is no mapping.
-    """
+    """The content of a file that is `what` (`a suite`), with keys that a page explains; or a UserError."""
     try:
         content = parse(path.read_bytes(), show(path))
     except OSError as error:

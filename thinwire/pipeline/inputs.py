@@ -63,7 +63,7 @@ def files_with_claims() -> list[str]:
     """
     printed = [claim.printed for claim in claims.read_untested() if claim.printed is not None]
     records = [record for each in printed if (record := each.newest_record()) is not None]
-    return [path_in_rules(path) for path in (*suite.suite_files(), claims.UNTESTED, *records)]
+    return [path_in_rules(path) for path in (*suite.suite_files().values(), claims.UNTESTED, *records)]
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:

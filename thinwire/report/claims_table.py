@@ -53,7 +53,7 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
     collected = collected_suites(results)
     for name in suites.suite_names():
         try:
-            suite = consistent(name)
+            suite, _ = consistent(name)
         except UserError as error:
             left_out.append(f"left out of {CLAIMS}: {error}")
             continue
