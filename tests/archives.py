@@ -11,13 +11,13 @@ import numpy as np
 from PIL import Image
 
 
-def tar_gz(path: Path, members: dict[str, bytes]) -> None:
-    """An archive of plain files."""
-    with tarfile.open(path, "w:gz") as tar:
+def tar(path: Path, members: dict[str, bytes]) -> None:
+    """An archive of plain files, compressed if its name ends in .gz."""
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
+            archive.addfile(info, io.BytesIO(content))
 
 
 def with_checksum(archive, path: Path):

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import tarfile
 
 import numpy as np
 import pytest
@@ -38,11 +37,7 @@ def put(folder, form, files=FILES, prefix=""):
     elif form == "zip":
         archives.zipped(folder / "tree.zip", files)
     else:
-        with tarfile.open(folder / f"tree.{form}", "w:gz" if form == "tar.gz" else "w") as tar:
-            for name, content in files.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
+        archives.tar(folder / f"tree.{form}", files)
     return folder
 
 
@@ -114,32 +109,42 @@ def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypat
 
 
 @pytest.fixture
-def _notes_often(monkeypatch):
-    monkeypatch.setattr(image_folder, "_CHUNK", 2)
-    monkeypatch.setattr(image_folder, "_CHUNKS_BETWEEN_NOTES", 1)
+def decoded(monkeypatch):
+    """The names of the images that are decoded, two at a time, with a note after each two.
 
+    `decoded.stops` says of a name whether the decoding is interrupted there.
+    """
 
-@pytest.mark.usefixtures("_notes_often")
-def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch):
-    place = put(tmp_path / "place", "tar")
-    decoded = []
-    one = image_folder._decode_one
+    class Names(list):
+        stops = staticmethod(lambda name: False)
 
-    def count(where, entry, *more):
-        if len(decoded) == 7:
+    names, one = Names(), image_folder._decode_one
+
+    def noted(where, entry, *more):
+        if names.stops(entry.name):
             raise KeyboardInterrupt
-        decoded.append(entry.name)
+        names.append(entry.name)
         return one(where, entry, *more)
 
-    monkeypatch.setattr(image_folder, "_decode_one", count)
-    monkeypatch.setattr(image_folder.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(image_folder, "_decode_one", noted)
+    monkeypatch.setattr(image_folder, "_CHUNK", 2)
+    monkeypatch.setattr(image_folder, "_CHUNKS_BETWEEN_NOTES", 1)
+    return names
+
+
+def interrupted(tmp_path, place):
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
-    seen = []
-    monkeypatch.setattr(image_folder, "_decode_one", lambda *a: (seen.append(a[1].name), one(*a))[1])
+
+
+def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch, decoded):
+    place = put(tmp_path / "place", "tar")
+    monkeypatch.setattr(image_folder.os, "sched_getaffinity", lambda _: {0})
+    decoded.stops = lambda name: len(decoded) == 7
+    interrupted(tmp_path, place)
+    decoded.stops = lambda name: False
     data = laid(tmp_path, place)
-    assert len(decoded) == 7
-    assert 14 - 6 <= len(seen) < 14
+    assert 14 - 6 <= len(decoded) - 7 < 14
     whole = tmp_path / "whole"
     whole.mkdir()
     again = laid(whole, place)
@@ -149,47 +154,35 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
     assert sources[0] == sources[1]
 
 
-@pytest.mark.usefixtures("_notes_often")
+@pytest.mark.usefixtures("decoded")
 @pytest.mark.parametrize("write", range(4))
 def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch):
     """Twice, because the second time there are files of the first one."""
     place = put(tmp_path / "place", "tar")
     good = laid(tmp_path, place).train_inputs.clone()
-    written = []
-    real = image_folder.write_json
+    written, real = [], image_folder.write_json
 
     def fails(path, content):
-        if len(written) == write:
-            written.append("failed")
-            raise KeyboardInterrupt
         written.append(path)
+        if len(written) == write + 1:
+            raise KeyboardInterrupt
         real(path, content)
 
     monkeypatch.setattr(image_folder, "write_json", fails)
-    with pytest.raises(KeyboardInterrupt):
-        laid(tmp_path, place)
+    interrupted(tmp_path, place)
     assert torch.equal(laid(tmp_path, place).train_inputs, good)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-@pytest.mark.usefixtures("_notes_often")
-def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(tmp_path, monkeypatch):
+def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(tmp_path, decoded):
     black, white = io.BytesIO(), io.BytesIO()
     for file, grey in ((black, 9), (white, 200)):
         Image.new("RGB", (20, 20), (grey,) * 3).save(file, "PNG", compress_level=0)
     names = [f"{part}/{c}/{i}.png" for part in ("train", "val") for c in "ab" for i in range(4)]
     place = put(tmp_path / "place", "folder", dict.fromkeys(names, black.getvalue()))
-    one = image_folder._decode_one
-
-    def stops(where, entry, *more):
-        if entry.name == "train/b/2.png":
-            raise KeyboardInterrupt
-        return one(where, entry, *more)
-
-    monkeypatch.setattr(image_folder, "_decode_one", stops)
-    with pytest.raises(KeyboardInterrupt):
-        laid(tmp_path, place)
-    monkeypatch.setattr(image_folder, "_decode_one", one)
+    decoded.stops = lambda name: name == "train/b/2.png"
+    interrupted(tmp_path, place)
+    decoded.stops = lambda name: False
     assert len(black.getvalue()) == len(white.getvalue())
     archives.write_tree(place, dict.fromkeys(names, white.getvalue()))
     assert laid(tmp_path, place).train_inputs.unique().tolist() == [200]

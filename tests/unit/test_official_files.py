@@ -137,7 +137,7 @@ def archive(tmp_path, monkeypatch):
         dataset = plugins.get("dataset", name).load()
         number = {"binary": 0, "python": 1}[form]
         path = tmp_path / dataset.archives[number].name
-        archives.tar_gz(path, content)
+        archives.tar(path, content)
         known = list(dataset.archives)
         known[number] = archives.with_checksum(known[number], path)
         monkeypatch.setattr(dataset, "archives", known)

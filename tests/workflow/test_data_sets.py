@@ -50,7 +50,7 @@ def made(project, tmp_path_factory):
         )
         for member, count in counts.items()
     }
-    archives.tar_gz(parent / "archive" / known.name, members)
+    archives.tar(parent / "archive" / known.name, members)
     module = (project.folder / "datasets/cifar10.py").read_text()
     checksum = archives.with_checksum(known, parent / "archive" / known.name).sha256
     project.write("datasets/cifar10.py", module.replace(known.sha256, checksum))
