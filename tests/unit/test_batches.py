@@ -29,9 +29,8 @@ def test_an_epoch_shows_every_image_once_and_has_a_batch_at_least():
     run = batches(4, 5)
     seen = torch.cat([images for step in range(6) for images, _ in run.at(step)])
     assert run.steps_per_epoch == 6
-    assert len(torch.unique(seen.flatten(1), dim=0)) == len(
-        torch.unique(small.digits().train_inputs.flatten(1), dim=0)
-    )
+    of_all, found = (torch.unique(x.flatten(1), dim=0) for x in (small.digits().train_inputs, seen))
+    assert len(found) == len(of_all)
     with pytest.raises(UserError, match="digits has 120"):
         batches(4, 31)
 
@@ -61,7 +60,7 @@ def test_a_crop_is_a_shift_with_zeros_at_the_border():
     seen = set()
     for seed in range(200):
         out = augmented(image, Augment(pad=1), [torch.Generator().manual_seed(seed)])
-        padded = torch.nn.functional.pad(image, [1] * 4)
+        padded = functional.pad(image, [1] * 4)
         windows = [padded[:, :, y : y + 4, x : x + 4] for y in range(3) for x in range(3)]
         (place,) = [i for i, window in enumerate(windows) if torch.equal(out, window)]
         seen.add(place)
@@ -174,15 +173,12 @@ def test_two_ways_to_crop_at_once_are_refused():
         Augment(pad=2, least_area=0.5)
 
 
-def mixed(alpha, seed=1, images=None):
-    images = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3) if images is None else images
-    return mixup(images, torch.arange(6), 6, alpha, torch.Generator().manual_seed(seed))
-
-
 def test_mixup_mixes_an_image_and_its_label_alike_in_one_share_for_the_batch():
     """Image i is the i-th unit vector and has label i, so mixed images and mixed labels must agree."""
+    unit_vectors = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3)
     for seed in range(20):
-        images, labels = mixed(1.0, seed)
+        stream = torch.Generator().manual_seed(seed)
+        images, labels = mixup(unit_vectors, torch.arange(6), 6, 1.0, stream)
         assert torch.equal(images.flatten(1), labels)
         torch.testing.assert_close(labels.sum(1), torch.ones(6, dtype=torch.float64))
         own = labels.diagonal()

@@ -5,6 +5,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -93,9 +94,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path, d
     DAMAGE[damage](tmp_path / "000000002")
     warnings = []
     assert checkpoint.latest(tmp_path, warnings.append)["step"] == 1
-    assert len(warnings) == 1
-    assert "000000002 is damaged and left out" in warnings[0]
-    assert "\n" not in warnings[0]
+    (warning,) = warnings
+    assert "000000002 is damaged and left out" in warning
+    assert "\n" not in warning
 
 
 def test_an_unreadable_checkpoint_is_not_treated_as_damaged(tmp_path):
@@ -167,9 +168,8 @@ def test_what_ranks_have_in_common_is_saved_once_and_each_gets_the_same_bits(ran
 def test_a_shared_tensor_that_is_damaged_costs_all_of_its_ranks_that_checkpoint(ranks):
     ranks(1, states_of(2, step=1))
     folders = ranks(2, states_of(2, step=2))
-    largest = max(
-        (folder / "000000002" / TENSORS for folder in folders), key=lambda path: path.stat().st_size
-    )
+    written = (folder / "000000002" / TENSORS for folder in folders)
+    largest = max(written, key=lambda path: path.stat().st_size)
     overwrite(largest, lambda content: content[:50_000] + bytes([content[50_000] ^ 1]) + content[50_001:])
     warnings = []
     assert [checkpoint.sound(folder, warnings.append) for folder in folders] == [[1], [1]]
@@ -185,10 +185,7 @@ def test_a_slow_disk_shows_progress_and_one_that_hangs_does_not(tmp_path, monkey
     assert checkpoint.sound(tmp_path, pytest.fail, lambda: signs.append("reads")) == [1]
     assert (signs.count("saves"), signs.count("reads")) == (20, 10)
 
-    def hangs(file):
-        raise TimeoutError
-
-    monkeypatch.setattr(checkpoint.tensor_file.os, "fdatasync", hangs)
+    monkeypatch.setattr(checkpoint.tensor_file.os, "fdatasync", Mock(side_effect=TimeoutError))
     signs.clear()
     with pytest.raises(UserError):
         checkpoint.save(tmp_path, 2, state, lambda: signs.append("saves"))
@@ -197,10 +194,7 @@ def test_a_slow_disk_shows_progress_and_one_that_hangs_does_not(tmp_path, monkey
 
 def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     checkpoint.save(tmp_path, 1, {"step": 1})
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr(checkpoint.tensor_file, "write", full)
     with pytest.raises(UserError, match="No space left on device"):
         checkpoint.save(tmp_path, 2, {"step": 2, "tensor": torch.ones(1)})
@@ -284,9 +278,7 @@ def resumed(folder):
 
 
 def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
-    loaded, log = resumed(folder)
-    assert loaded == {"step": 2}
-    assert log == ""
+    assert resumed(folder) == ({"step": 2}, "")
     done = []
     checkpoints = RunCheckpoints(folder, 60, IDENTITY, print, done.append)
     checkpoints.resume(Trainer())
@@ -299,6 +291,5 @@ def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
 @pytest.mark.parametrize("state", [None, {}, *({"identity": IDENTITY | {key: "cdef"}} for key in IDENTITY)])
 def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     checkpoint.save(folder, 3, state)
-    loaded, log = resumed(folder)
-    assert loaded is None
-    assert log == ("the checkpoint was made with other options, data or code: training from the beginning")
+    why = "the checkpoint was made with other options, data or code: training from the beginning"
+    assert resumed(folder) == (None, why)

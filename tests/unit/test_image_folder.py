@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import io
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -198,9 +199,7 @@ def test_a_truncated_note_is_ignored(left, tmp_path):
 
 
 def test_a_full_disk_is_found_before_anything_is_decoded(tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr(image_folder.os, "posix_fallocate", full)
     monkeypatch.setattr(image_folder, "_decode_one", lambda *a: pytest.fail("it began"))
     with pytest.raises(CannotWrite, match="No space left on device"):

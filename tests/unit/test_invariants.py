@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,21 +76,12 @@ def in_run(path, to):
 def in_table(name, edit):
     """Change the rows of a table."""
 
-    def change(folder):
-        table = pq.read_table(folder / name)
+    def edited(table):
         rows = table.to_pylist()
         edit(rows)
-        columns = {column: [row.get(column) for row in rows] for column in table.column_names}
-        pq.write_table(pa.table(columns, schema=table.schema), folder / name)
-        rewrite(folder)
+        return pa.Table.from_pylist(rows, schema=table.schema)
 
-    return change
-
-
-def with_another_column(folder):
-    table = pq.read_table(folder / TRAFFIC)
-    pq.write_table(table.append_column("more", table["messages"]), folder / TRAFFIC)
-    rewrite(folder)
+    return with_columns(name, edited)
 
 
 def cell(name, column, to, row=0):
@@ -97,13 +89,22 @@ def cell(name, column, to, row=0):
     return in_table(name, lambda rows: rows[row].update({column: changed(rows[row][column], to)}))
 
 
-def renamed(name, old, new):
+def with_columns(name, edit):
+    """Change which columns a table has."""
+
     def change(folder):
-        table = pq.read_table(folder / name)
-        pq.write_table(table.rename_columns({old: new}), folder / name)
+        pq.write_table(edit(pq.read_table(folder / name)), folder / name)
         rewrite(folder)
 
     return change
+
+
+def renamed(name, old, new):
+    return with_columns(name, lambda table: table.rename_columns({old: new}))
+
+
+def one_more(table):
+    return table.append_column("more", table["messages"])
 
 
 def moved(column, key, source, target):
@@ -136,7 +137,7 @@ CHANGES = [
     ("times", in_run("result.seconds.train", plus(1e6)), "passed between its start and its end"),
     ("columns", renamed(CURVE, "test_loss", "loss"), "it has no column test_loss"),
     ("columns", renamed(TRAFFIC, "messages", "calls"), "it has no column messages"),
-    ("columns", with_another_column, "a column more, which no run writes"),
+    ("columns", with_columns(TRAFFIC, one_more), "a column more, which no run writes"),
     ("columns", cell(CURVE, "train_loss", None), "its column train_loss has an empty value"),
     ("result", in_run("result.test_accuracy_percent", 100.0), "its test_accuracy_percent is 100.0, and"),
     ("result", in_run("result.best_test_accuracy_percent", 100.0), "its best_test_accuracy_percent"),
@@ -219,10 +220,8 @@ def test_a_record_that_breaks_an_invariant_is_not_published(made, tmp_path, monk
 
 
 def test_a_thread_that_cannot_start_says_nothing_about_a_table(results, monkeypatch):
-    def refuse(path, **options):
-        raise pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")
-
-    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    why = "Failed to launch worker thread: Resource temporarily unavailable"
+    monkeypatch.setattr(pq, "ParquetFile", Mock(side_effect=pa.ArrowException(why)))
     with pytest.raises(ResourceError, match="Resource temporarily unavailable"):
         read_tables(record_folder(results, SERVER))
 
