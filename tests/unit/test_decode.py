@@ -40,8 +40,6 @@ def with_palette() -> Image.Image:
 
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n"
-
-
 COLOURS = {
     "black and white": (saved(plain("1", 1)), [255, 255, 255]),
     "grey": (saved(plain("L", 77)), [77, 77, 77]),

@@ -114,13 +114,12 @@ def members(name, form):
     content = {"c/readme.html": b"<html>"}
     for member, (images, labels) in batches.items():
         coarse = [label // 5 for label in labels]
+        own = {"labels": labels}
+        if name == "cifar100":
+            own = {"coarse_labels": coarse, "fine_labels": labels}
         if form == "binary":
-            own = [labels] if name == "cifar10" else [coarse, labels]
-            content[f"c/{member}.bin"] = archives.binary(images, *own)
+            content[f"c/{member}.bin"] = archives.binary(images, *own.values())
         else:
-            own = {"labels": labels}
-            if name == "cifar100":
-                own = {"fine_labels": labels, "coarse_labels": coarse}
             content[f"c/{member}"] = archives.python_2_pickle(images, own)
     expected = [
         (np.concatenate([batches[m][0] for m in part]), [label for m in part for label in batches[m][1]])
@@ -153,10 +152,8 @@ def test_an_archive_in_the_official_format_is_laid_out(name, form, archive, tmp_
     dataset, path = archive(name, form, content)
     lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
     data = arrays.load(tmp_path / "laid", dataset)
-    for images, labels, (expected_images, expected_labels) in (
-        (data.train_inputs, data.train_labels, train),
-        (data.test_inputs, data.test_labels, test),
-    ):
+    made = (data.train_inputs, data.train_labels), (data.test_inputs, data.test_labels)
+    for (images, labels), (expected_images, expected_labels) in zip(made, (train, test)):
         assert np.array_equal(images.numpy(), expected_images)
         assert labels.tolist() == expected_labels
 
@@ -268,10 +265,8 @@ def test_fashion_mnist_has_the_first_training_images_and_the_whole_test_set(
     monkeypatch.setattr(fashion_mnist, "files", digests)
     raw = fashion_mnist(fashion_mnist.Config(images=120)).fetch(tmp_path, tmp_path)
     train_inputs, train_labels, test_inputs, test_labels = files.values()
-    assert np.array_equal(raw.train_inputs, train_inputs[:120, None])
-    assert np.array_equal(raw.train_labels, train_labels[:120])
-    assert np.array_equal(raw.test_inputs, test_inputs[:, None])
-    assert np.array_equal(raw.test_labels, test_labels)
+    expected = train_inputs[:120, None], train_labels[:120], test_inputs[:, None], test_labels
+    assert all(map(np.array_equal, raw, expected))
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,7 @@ def collected(change):
 
 def edited(change):
     """Change the text of the summary."""
-
-    def edit(results):
-        path = results / SUMMARY
-        path.write_text(change(path.read_text()))
-
-    return edit
+    return lambda r: (r / SUMMARY).write_text(change((r / SUMMARY).read_text()))
 
 
 edit_summary = edited(lambda text: text.replace(",done,", ",failed,", 1))
