@@ -34,10 +34,10 @@ COPIED = {
         f"{Path(suite).name}_{name}.png": f"{suite}/{name}.png"
         for suite, name in (
             (SUITE, report_files.PAIRED_DIFFERENCES),
-            ("demo", report_files.against_bytes(CLASSIFICATION)),
-            ("demo", report_files.over_epochs(CLASSIFICATION)),
+            ("demo", report_files.of_scores(CLASSIFICATION, report_files.AGAINST_BYTES)),
+            ("demo", report_files.of_scores(CLASSIFICATION, report_files.OVER_EPOCHS)),
             ("demo", speed_ups.SPEED_UP),
-            ("claims/mp2_digits", report_files.against_bytes(CLASSIFICATION)),
+            ("claims/mp2_digits", report_files.of_scores(CLASSIFICATION, report_files.AGAINST_BYTES)),
         )
     },
 }

@@ -18,8 +18,7 @@ from thinwire.report.figures.looks import MOST_LINES
 from thinwire.report.figures.scores import pareto
 
 EPOCHS, BYTES, TIME = (
-    partial(write, CLASSIFICATION)
-    for write in (scores.write_over_epochs, scores.write_against_bytes, scores.write_over_time)
+    partial(scores.write, axis, CLASSIFICATION) for axis in (scores.EPOCHS, scores.BYTES, scores.TIME)
 )
 ALL = pytest.mark.parametrize("write", [EPOCHS, BYTES, TIME], ids=["epochs", "bytes", "time"])
 

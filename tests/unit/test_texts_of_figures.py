@@ -1,5 +1,7 @@
 """Texts of figures fit and cover no other, with the longest labels that are allowed and those of a suite."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
 
@@ -120,9 +122,9 @@ def of_times(write, **places):
 
 VERDICTS = ("less", "alike", "unclear")
 DRAWN = {
-    "over_epochs": of_runs(scores.write_over_epochs, curves),
-    "against_bytes": of_runs(scores.write_against_bytes, curves),
-    "over_time": of_runs(scores.write_over_time, curves),
+    "over_epochs": of_runs(partial(scores.write, scores.EPOCHS), curves),
+    "against_bytes": of_runs(partial(scores.write, scores.BYTES), curves),
+    "over_time": of_runs(partial(scores.write, scores.TIME), curves),
     "traffic": lambda l, f: traffic.write_traffic(
         renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)
     ),

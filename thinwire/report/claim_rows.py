@@ -1,8 +1,7 @@
 """The claims of a suite, beside what its runs show."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
@@ -235,7 +234,7 @@ def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -
 
 
 def _row(
-    name: str, suite: Suite, claim: Claim, against: list[str], outcome: Outcome, place: dict[str, Any]
+    name: str, suite: Suite, claim: Claim, against: list[str], outcome: Outcome, place: Mapping[str, object]
 ) -> Row:
     entry = entries_of(suite)[claim.method]
     reconstructed = is_reconstructed(entry.use or claim.method)

@@ -181,7 +181,7 @@ def benchmark_sentence(claim: Untested) -> str | None:
     return f"`python benchmarks/{claim.printed.benchmark}.py` printed on {machine}: {'; '.join(found)}."
 
 
-def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, object]) -> dict[str, str]:
+def fields(claim: Claim, against: str, outcome: Outcome, place: Mapping[str, object]) -> dict[str, str]:
     """What the templates of a claim may name."""
     numbers = {"estimate": outcome.estimate, "low": outcome.low, "high": outcome.high}
     values = {

@@ -1,9 +1,7 @@
 """The table of claims over all suites: `claims.csv` for programs, and `claims.md` for people."""
 
 import math
-from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -86,9 +84,9 @@ def short(made: pd.DataFrame) -> pd.DataFrame:
         {
             "id": made.id,
             "suite": made.suite,
-            "where": [_where(row) for row in made.to_dict("records")],
-            "estimate": [_estimate(row) for row in made.to_dict("records")],
-            "verdict": [_verdict(row) for row in made.to_dict("records")],
+            "where": [_where(row) for _, row in made.iterrows()],
+            "estimate": [_estimate(row) for _, row in made.iterrows()],
+            "verdict": [_verdict(row) for _, row in made.iterrows()],
         }
     )
 
@@ -117,7 +115,7 @@ def _untested(claim: claims.Untested) -> Row:
     return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
 
 
-def _where(row: Mapping[Hashable, Any]) -> str:
+def _where(row: pd.Series) -> str:
     if not row["dataset"]:
         return ""
     nodes = f" on {row['nodes']} nodes" if row["nodes"] > 1 else ""
@@ -125,13 +123,13 @@ def _where(row: Mapping[Hashable, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _verdict(row: Mapping[Hashable, Any]) -> str:
+def _verdict(row: pd.Series) -> str:
     hint = f": {row['reason']}" if row["verdict"] == Verdict.INCONCLUSIVE and not row["dataset"] else ""
     marks = ", ".join(mark for mark in ("reconstructed", "post hoc") if row[mark.replace(" ", "_")])
     return f"{row['verdict']}{hint}{f' ({marks})' if marks else ''}"
 
 
-def _estimate(row: Mapping[Hashable, Any]) -> str:
+def _estimate(row: pd.Series) -> str:
     if math.isnan(row["estimate"]):
         return ""
     found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])

@@ -53,9 +53,10 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
     style.use()
     task = frames.task
     drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
-        report_files.over_epochs(task): (partial(scores.write_over_epochs, task), frames.curves),
-        report_files.against_bytes(task): (partial(scores.write_against_bytes, task), frames.curves),
-        report_files.over_time(task): (partial(scores.write_over_time, task), frames.curves),
+        **{
+            report_files.of_scores(task, axis.name): (partial(scores.write, axis, task), frames.curves)
+            for axis in (scores.EPOCHS, scores.BYTES, scores.TIME)
+        },
         report_files.TRAFFIC_FIGURE: (write_traffic, frames.traffic),
         report_files.PAIRED_DIFFERENCES: (partial(write_paired_differences, task), frames.comparisons),
         report_files.TRADE_OFF: (partial(write_trade_off, task), frames.summary),
@@ -100,7 +101,7 @@ def _at_chance(frames: Frames) -> list[str]:
 
 def _not_drawn(names: Sequence[str], settings: int, task: LearningTask) -> list[str]:
     sentences = []
-    if (over_time := report_files.over_time(task)) not in names:
+    if (over_time := report_files.of_scores(task, report_files.OVER_TIME)) not in names:
         sentences.append(f"{over_time} is not drawn: runs in one process have no times.")
     if report_files.PROFILE not in names:
         needed = f"it needs {report_files.FEWEST_SETTINGS} combinations of data set, model and workers"

@@ -34,25 +34,16 @@ HSGD_RATIO = "hsgd_ratio"
 FORMATS = ("pdf", "png")
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 TRADE_OFF = "trade_off"
+OVER_EPOCHS, OVER_TIME, AGAINST_BYTES = "over_epochs", "over_time", "against_bytes"
 # With fewer, the share of settings is a step or two, and says nothing.
 FEWEST_SETTINGS = 3
 # With fewer, chance may decide what is learned: scores are not compared, and no targets are set.
 FEWEST_REPETITIONS = 2
 
 
-def over_epochs(task: LearningTask) -> str:
-    """The figure of the score over epochs."""
-    return f"{task.metric}_over_epochs"
-
-
-def over_time(task: LearningTask) -> str:
-    """The figure of the score over seconds."""
-    return f"{task.metric}_over_time"
-
-
-def against_bytes(task: LearningTask) -> str:
-    """The figure of the score against bytes."""
-    return f"{task.metric}_against_bytes"
+def of_scores(task: LearningTask, axis: str) -> str:
+    """The figure of scores over one of the axes `OVER_EPOCHS`, `OVER_TIME` and `AGAINST_BYTES`."""
+    return f"{task.metric}_{axis}"
 
 
 def of_runs(task: LearningTask, settings: int, timed: bool, repetitions: int) -> list[str]:
@@ -66,8 +57,9 @@ def of_runs(task: LearningTask, settings: int, timed: bool, repetitions: int) ->
     """
     if repetitions < FEWEST_REPETITIONS:
         return [TRAFFIC_FIGURE]
-    names = [over_epochs(task), against_bytes(task), TRAFFIC_FIGURE, PAIRED_DIFFERENCES, TRADE_OFF]
-    names += [over_time(task)] if timed else []
+    names = [of_scores(task, axis) for axis in (OVER_EPOCHS, AGAINST_BYTES)]
+    names += [TRAFFIC_FIGURE, PAIRED_DIFFERENCES, TRADE_OFF]
+    names += [of_scores(task, OVER_TIME)] if timed else []
     names += [PROFILE] if settings >= FEWEST_SETTINGS else []
     return names
 

@@ -265,7 +265,7 @@ def _choice(
     options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
     tried = {key: runs[key] for key in values} | {name: runs[f"option/{name}"] for name in options}
     edges = {key: _edge(value, tried[key]) for key, value in (values | options).items() if found.ended}
-    score: dict[str, Any] = {task.columns["tuned_score"]: _number(found.tuned_score)}
+    score = {task.columns["tuned_score"]: _number(found.tuned_score)}
     return Choice(
         trial=int(found.trial),
         recipe=tunable(values),

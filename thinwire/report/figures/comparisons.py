@@ -5,29 +5,37 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.markers import CARETDOWN
+from matplotlib.typing import ColorType
+from numpy.typing import ArrayLike, NDArray
 
 from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, without_middle, wrapped, write_near
 from thinwire.report.figures.looks import look as look_of
-from thinwire.report.figures.style import finish, fix_layout, grid, heading, name_methods, say
+from thinwire.report.figures.style import (
+    LineLook,
+    finish,
+    fix_layout,
+    grid,
+    heading,
+    name_methods,
+    say,
+    write_beside_row,
+)
 from thinwire.report.report_files import PAIRED_DIFFERENCES, TRADE_OFF, with_minus
 from thinwire.report.rows.quantities import BLOCK
 
 # With markers that differ in grey, too.
-_VERDICTS: dict[str, dict[str, Any]] = {
+_VERDICTS: dict[str, LineLook] = {
     "different": {"marker": "D", "color": "#a33b00", "markersize": 4},
     "no_effect": {"marker": "s", "color": "#0173b2", "markersize": 4},
     "inconclusive": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
 }
-_BESIDE: dict[str, Any] = {"va": "center", "fontsize": 6, "color": "0.25"}
-_OPAQUE = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
 _COLUMNS = (1.04, 1.2)  # where n and the verdict stand, in widths of the axes
 _LEAST_MARGINS = 2.0  # that are seen on each side of 0
 # That are seen, in medians of the reaches: a reach is how far an interval goes from 0.
@@ -70,7 +78,6 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
     axes.grid(False, axis="y")
     limit = _limit(panel, margin)
     axes.set_xlim(-1.06 * limit, 1.06 * limit)
-    side = axes.get_yaxis_transform()
     for place, row in enumerate(panel.to_dict("records")):
         mean, *interval = (row[f"gain_{name}"] for name in ("mean", "low", "high"))
         if np.isfinite([mean, *interval]).all():  # one pair is no comparison, and has no interval
@@ -80,18 +87,19 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
             if abs(mean) <= limit:
                 axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
             else:
-                at = np.sign(mean) * 0.9 * limit
                 axes.text(
-                    at,
+                    np.sign(mean) * 0.9 * limit,
                     place,
                     with_minus(mean, task.unit.digits - 1),
                     ha="left" if mean < 0 else "right",
-                    bbox=_OPAQUE,
-                    **_BESIDE,
+                    va="center",
+                    fontsize=6,
+                    color="0.25",
+                    bbox={"facecolor": "white", "linewidth": 0, "pad": 0.6},
                 )
-        texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
-        for text, at in zip(texts, _COLUMNS):
-            axes.text(at, place, text, transform=side, **_BESIDE)
+        for text, at in zip((f"{row['n']:.0f}", row["verdict"].replace("_", " ")), _COLUMNS):
+            write_beside_row(axes, at, place, text)
+    side = axes.get_yaxis_transform()
     for text, at in zip(("n", "verdict"), _COLUMNS):
         axes.text(at, -0.75, text, transform=side, va="bottom", fontsize=6, style="italic", color="0.25")
 
@@ -105,7 +113,7 @@ def _limit(panel: pd.DataFrame, margin: float) -> float:
     return max(_LEAST_MARGINS * margin, min(reaches.max(), _MOST_REACHES * reaches.median()))
 
 
-def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: str) -> None:
+def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: ColorType) -> None:
     """Draw an arrow at an end of the axis beyond which the interval goes on."""
     for bound, sign, marker in zip(interval, (-1, 1), "<>"):
         if sign * bound > limit:
@@ -118,8 +126,6 @@ _TICKS = (-1900, -900, -400, -100, 0, 50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9)
 _AROUND = 0.1  # of an axis, on each side
 _LEAST_MARGINS_BELOW = 4.0  # that are seen below 0
 _MOST_LOSSES = 2.5  # that are seen below 0, in those that a quarter of the methods surpass
-_BAR: dict[str, Any] = {"linewidth": 0.9, "alpha": 0.55, "zorder": 2}
-_CUT: dict[str, Any] = {"markersize": 5, "label": "_cut", "zorder": 3}
 
 
 def panels_of_trade_off(summary: pd.DataFrame) -> list[pd.DataFrame]:
@@ -167,7 +173,7 @@ def write_trade_off(
     finish(figure, folder / TRADE_OFF, "; ".join([note, *dict.fromkeys(said)]))
 
 
-def _place(saved: Any) -> Any:
+def _place(saved: ArrayLike) -> NDArray[np.float64]:
     """Where a saving lies on the axis."""
     return -np.log2(1 - np.asarray(saved, dtype=float) / 100)
 
@@ -203,11 +209,13 @@ def _points(axes: Axes, panel: pd.DataFrame, baselines: Sequence[str]) -> list[s
                 continue
             gain = 0.0
         else:
-            bar = np.clip([row["gain_low"], row["gain_high"]], low, high)
-            axes.plot([row["at"]] * 2, bar, color=look.colour, label="_bar", **_BAR)
-            drawn.append(np.column_stack([[row["at"]] * 2, bar]))
+            at, bar = [row["at"]] * 2, np.clip([row["gain_low"], row["gain_high"]], low, high)
+            axes.plot(at, bar, color=look.colour, label="_bar", linewidth=0.9, alpha=0.55, zorder=2)
+            drawn.append(np.column_stack([at, bar]))
             if row["gain_low"] < low and gain >= least:
-                axes.plot([row["at"]], [low], marker=CARETDOWN, color=look.colour, **_CUT)
+                axes.plot(
+                    at[:1], [low], marker=CARETDOWN, color=look.colour, label="_cut", markersize=5, zorder=3
+                )
                 said.append("arrow heads: the interval goes on below")
         marker = look.marker
         if gain < least:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -80,17 +80,13 @@ class Label(NamedTuple):
     bold: bool = False
     marker: str | None = None  # stands before the label of a line that stands out
 
-    @property
-    def look(self) -> dict[str, Any]:
-        return {"color": self.colour, "fontweight": "bold" if self.bold else "normal", "va": "center"}
-
 
 _END_POINTS = 6.0  # size of the font beside lines
 _LINE = 1.3 * _END_POINTS / 72  # inches from one label to the next
 _LONGEST = 1.4  # inches of a label
+_END_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
 _GAP = 0.12  # inches between the axes and the labels
 _MARKER = 0.06  # inches from a marker to its label
-_END_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
 
 
 def without_middle(labels: Sequence[str]) -> dict[str, str]:
@@ -109,28 +105,33 @@ def write_beside(axes: Axes, ends: Sequence[Label]) -> list[Text]:
 
     If they do not all fit, only lines that stand out have labels: these have markers.
     """
-    figure, box = axes.figure, axes.get_position()
+    figure, box, whole = axes.figure, axes.get_position(), axes.transAxes
     width = box.width * figure.get_figwidth()  # type: ignore[union-attr]
     height = box.height * figure.get_figheight()  # type: ignore[union-attr]
     if (len(ends) - 1) * _LINE > height:
         ends = [end for end in ends if end.marker]
-    to_axes = axes.transData + axes.transAxes.inverted()
+    to_axes = axes.transData + whole.inverted()
     ends = sorted(ends, key=lambda end: (end.y, end.text))
     places = apart([height * to_axes.transform((end.x, end.y))[1] for end in ends], _LINE, height)
     shown = without_middle([end.text for end in ends])
     texts = []
     for end, place in zip(ends, places):
-        at = (width + _GAP) / width, place / height
-        more: dict[str, Any] = {"textcoords": "axes fraction", "annotation_clip": False}
-        axes.annotate("", (end.x, end.y), at, arrowprops=_END_LEADER, **more)
+        x, y = at = (width + _GAP) / width, place / height
+        leader = axes.annotate("", (end.x, end.y), at, textcoords="axes fraction", arrowprops=_END_LEADER)
+        leader.set_annotation_clip(False)
         if end.marker:
-            look: dict[str, Any] = {"marker": end.marker, "markersize": 3, "color": end.colour}
-            axes.plot(*at, transform=axes.transAxes, clip_on=False, **look)
-        look = {"fontsize": _END_POINTS, "ha": "left", **end.look}
-        texts.append(
-            axes.text(at[0] + _MARKER / width, at[1], shown[end.text], transform=axes.transAxes, **look)
-        )
+            axes.plot(x, y, transform=whole, clip_on=False, marker=end.marker, markersize=3, color=end.colour)
+        label = end._replace(text=shown[end.text])
+        texts.append(_write(axes, label, x + _MARKER / width, y, _END_POINTS, ha="left"))
     return texts
+
+
+def _write(axes: Axes, label: Label, x: float, y: float, points: float, **more: str | float) -> Text:
+    """Write a label at a place of the axes, in their widths and heights."""
+    weight = "bold" if label.bold else "normal"
+    text = axes.text(x, y, label.text, transform=axes.transAxes, fontsize=points, fontweight=weight)
+    text.set(color=label.colour, va="center", **more)
+    return text
 
 
 def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
@@ -153,7 +154,6 @@ _ANGLES = np.radians(
     [0, 180, 90, 270, 45, 135, 315, 225, 22, 158, 338, 202, 68, 112, 292, 248, 80, 100, 260, 280]
 )
 _DIRECTIONS = np.column_stack([np.cos(_ANGLES), np.sin(_ANGLES)])
-_LEADER: dict[str, Any] = {"linewidth": 0.4, "color": "0.5", "zorder": 1.5, "label": "_leader"}
 _LEADER_FROM = 0.15  # inches of distance
 _EACH = 0.02  # inches between two points of what is drawn, for which a label should leave room
 # What is worse: to cover a label, to leave the axes, to cover a drawn point, to be an inch further away.
@@ -192,10 +192,12 @@ def write_near(axes: Axes, points: Sequence[Label], drawn: Sequence[np.ndarray])
         boxes.append(np.array([low, low + wide]))
         if distance > _LEADER_FROM:
             end = np.clip(place, low, low + wide)
-            axes.plot(*np.transpose([place / size, end / size]), transform=axes.transAxes, **_LEADER)
+            leader = np.transpose([place / size, end / size])
+            axes.plot(
+                *leader, transform=axes.transAxes, label="_leader", color="0.5", linewidth=0.4, zorder=1.5
+            )
         x, y = (low + wide / 2) / size
-        look = {"fontsize": _POINTS, "ha": "center", "zorder": 5, **point.look}
-        texts.append(axes.text(x, y, point.text, transform=axes.transAxes, **look))
+        texts.append(_write(axes, point, x, y, _POINTS, ha="center", zorder=5))
     return texts
 
 

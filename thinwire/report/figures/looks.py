@@ -6,7 +6,7 @@ rule of each figure.
 
 from collections.abc import Collection, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, room_for, wrapped
+from thinwire.report.figures.style import LineLook
 
 _BLACK = (0.1, 0.1, 0.1)
 # Colours that differ for the colour-blind, each dark enough for a label on white.
@@ -93,7 +94,6 @@ def look(label: str, baseline: bool = False) -> Look:
 # Inches around the axes of a panel, and their height.
 _LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.04, 0.42, 0.26, 1.75
 _TITLE_POINTS = 7.0
-_WEAK = {"linewidth": 0.7, "alpha": 0.45, "zorder": 1.2}
 
 
 def layout(titles: Sequence[str], methods: Sequence[str]) -> tuple[Figure, list[Axes]]:
@@ -115,18 +115,18 @@ def layout(titles: Sequence[str], methods: Sequence[str]) -> tuple[Figure, list[
         row, column = divmod(number, columns)
         left, bottom = column * panel_width + _LEFT, height - (row + 1) * panel_height + _BOTTOM
         axes = figure.add_axes((left / width, bottom / height, own / width, _HEIGHT / height))
-        place: dict[str, Any] = {"x": -_LEFT / own, "y": 1 + _TOP / 3 / _HEIGHT}
-        axes.set_title(title, fontsize=_TITLE_POINTS, loc="left", pad=0, **place)
+        above = 1 + _TOP / 3 / _HEIGHT
+        axes.set_title(title, fontsize=_TITLE_POINTS, loc="left", pad=0, x=-_LEFT / own, y=above)
         made.append(axes)
     return figure, made
 
 
-def line_look(method: str, strong: Collection[str], baselines: Collection[str]) -> dict[str, Any]:
+def line_look(method: str, strong: Collection[str], baselines: Collection[str]) -> LineLook:
     """How the line of a method is drawn: thick for baselines, thin and faint if it is not a strong one."""
     thick = method in baselines
     own = look(method, thick)
     if method not in strong:
-        return {"label": method, "color": own.colour, **_WEAK}
+        return {"label": method, "color": own.colour, "linewidth": 0.7, "alpha": 0.45, "zorder": 1.2}
     return {
         "label": method,
         "color": own.colour,
@@ -139,7 +139,7 @@ def line_look(method: str, strong: Collection[str], baselines: Collection[str]) 
     }
 
 
-def end_of(line: dict[str, Any], x: float, y: float, baselines: Collection[str]) -> Label:
+def end_of(line: LineLook, x: float, y: float, baselines: Collection[str]) -> Label:
     """The end of a line that looks like this."""
     return Label(line["label"], x, y, line["color"], line["label"] in baselines, line.get("marker"))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.text import Text
 
 from thinwire.base.learning import LearningTask
+from thinwire.report import report_files
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, without_middle, write_beside, write_near
 from thinwire.report.figures.looks import MOST_LINES, end_of, layout, line_look, with_baselines
-from thinwire.report.report_files import against_bytes, over_epochs, over_time
 from thinwire.report.rows.quantities import BLOCK, preparation_note, with_megabytes
 
-_FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
 # In margins of equivalence: a panel shows so much beyond the worst end, and so much around all that it shows.
 _LEAST_MARGINS, _AROUND_MARGINS = 5 / 0.3, 1 / 3
 _WIDER = 1.15  # a logarithmic axis than its points, to the left
@@ -25,90 +24,83 @@ _MOST_LABELS = 12  # near the ends of the lines of a panel
 _NOT_FAINT = "not faint: baselines and Pareto-optimal methods ({cost}, {score}), {most} at most"
 
 
-class _Axis(NamedTuple):
-    """The horizontal axis. On a logarithmic one, lines end and have their labels at different places."""
+class Axis(NamedTuple):
+    """The horizontal axis of a figure. On a logarithmic one, labels are near the ends of the lines."""
 
+    name: str  # of the figure, without the metric
     column: str
     label: str  # with the unit
-    log: bool = False
+    nothing: str  # what the figure says if it is empty
+    log: bool = True
     cost: str = "megabytes"  # the column that decides with the score which lines of a crowded panel stand out
 
 
-_EPOCHS = _Axis("epoch", "epoch")
-_BYTES = _Axis("megabytes", "payload pushed and pulled by a worker, MB", log=True)
-_SECONDS = "training on the slowest worker, without evaluation, s"
-_TIME = _Axis("train_seconds", _SECONDS, log=True, cost="train_seconds")
+EPOCHS = Axis(
+    report_files.OVER_EPOCHS,
+    "epoch",
+    "epoch",
+    "No run that is done has {score} to show over epochs.",
+    log=False,
+)
+BYTES = Axis(
+    report_files.AGAINST_BYTES,
+    "megabytes",
+    "payload pushed and pulled by a worker, MB",
+    "No run that is done has sent anything: there is no {score} to show against bytes.",
+)
+TIME = Axis(
+    report_files.OVER_TIME,
+    "train_seconds",
+    "training on the slowest worker, without evaluation, s",
+    "No run that is done has {score} to show over time.",
+    cost="train_seconds",
+)
 _COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
 
 
-def write_over_epochs(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
+def write(
+    axis: Axis, task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
 ) -> None:
     """Draw a line for each method, in a panel for each data set, model, cluster and kind.
 
+    Lines are means over the repetitions at each epoch. Against bytes, the ends have their Pareto front.
+
     Args:
+        axis: `EPOCHS`, `BYTES`, or `TIME` for the runs that have one.
         task: what the runs learn.
-        curves: one row for each evaluation of each run.
+        curves: one row for each evaluation of each run; `train_seconds` may be missing.
         folder: for the figure.
         baselines: labels of methods with thick black lines.
     """
-    nothing = f"No run that is done has {task.score} to show over epochs."
-    _write(task, curves, _EPOCHS, folder / over_epochs(task), nothing, preparation_note(curves), baselines)
-
-
-def write_against_bytes(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """The same over bytes, with the Pareto front of the ends of the lines."""
-    nothing = f"No run that is done has sent anything: there is no {task.score} to show against bytes."
-    _write(task, curves, _BYTES, folder / against_bytes(task), nothing, preparation_note(curves), baselines)
-
-
-def write_over_time(
-    task: LearningTask, curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
-) -> None:
-    """The same over time, for the runs that have one; `train_seconds` is missing where there is none."""
-    timed = curves[curves.train_seconds.notna()] if "train_seconds" in curves else curves[:0]
-    nothing = f"No run that is done has {task.score} to show over time."
-    if not (timed.status == "done").any():
-        timed = curves[:0].assign(train_seconds=0.0)
-        nothing = "No run that is done has a time; the table of the suite says why."
-    _write(task, timed, _TIME, folder / over_time(task), nothing, [], baselines)
-
-
-def _write(
-    task: LearningTask,
-    curves: pd.DataFrame,
-    axis: _Axis,
-    stem: Path,
-    nothing: str,
-    prepared: Sequence[str],
-    baselines: Collection[str],
-) -> None:
-    """Draw the means over the repetitions at each epoch, or say that there is nothing to show."""
-    means, notes = _means(with_megabytes(curves), list(dict.fromkeys(["megabytes", axis.cost])))
+    stem = folder / report_files.of_scores(task, axis.name)
+    notes = ["dotted: the Pareto front of the ends"] if axis is BYTES else []
+    prepared = [] if axis is TIME else preparation_note(curves)
+    if axis is TIME:
+        curves = curves[curves.train_seconds.notna()] if "train_seconds" in curves else curves[:0]
+        if not (curves.status == "done").any():
+            style.say("No run that is done has a time; the table of the suite says why.", stem)
+            return
+    means, left_out = _means(with_megabytes(curves), axis.cost)
     # A single worker sends nothing, and a logarithmic axis has no zero.
     shown = means[means[axis.column] > 0] if axis.log else means
     if shown.empty:
-        style.say(nothing, stem)
+        style.say(axis.nothing.format(score=task.score), stem)
         return
-    if axis is _BYTES:
-        notes = ["dotted: the Pareto front of the ends", *notes]
-    notes += prepared
-    if axis is _BYTES and len(shown) < len(means):
+    notes += [*left_out, *prepared]
+    if axis is BYTES and len(shown) < len(means):
         notes.append(_left_out(len(means) - len(shown), "point", "before the first byte"))
     _draw(task, _panels(shown), axis, stem, notes, baselines)
 
 
-def _means(curves: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """For each panel, method and epoch the means of `score` and `columns`, and the `sd`; what is left out."""
+def _means(curves: pd.DataFrame, cost: str) -> tuple[pd.DataFrame, list[str]]:
+    """For each panel, method and epoch the means of score, bytes and cost, and the `sd`; what is left out."""
     # If some runs ended early, a line would be a mean over fewer seeds from there on.
     ended = curves.status == "done"
     left_out = []
     if lost := curves[~ended].drop_duplicates([*BLOCK, "method", "repetition"]).shape[0]:
         left_out.append(_left_out(lost, "run", "that did not end"))
     curves = curves[ended]
-    needed = ["score", *columns]
+    needed = list(dict.fromkeys(["score", "megabytes", cost]))
     finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
     if lost := int((~finite).sum()):
         left_out.append(_left_out(lost, "evaluation", "without a number"))
@@ -131,7 +123,7 @@ def _panels(means: pd.DataFrame) -> list[pd.DataFrame]:
 def _draw(
     task: LearningTask,
     panels: Sequence[pd.DataFrame],
-    axis: _Axis,
+    axis: Axis,
     stem: Path,
     notes: Sequence[str],
     baselines: Collection[str],
@@ -153,10 +145,18 @@ def _draw(
                 edges = line.score - line.sd, line.score + line.sd
                 axes.fill_between(line[axis.column], *edges, color=look["color"], alpha=0.12, linewidth=0)
             ends.append(end_of(look, line[axis.column].iloc[-1], line.score.iloc[-1], baselines))
-        if axis is _BYTES:
+        if axis is BYTES:
             at_the_end = _last(panel)
             best = at_the_end.loc[pareto(at_the_end, axis.column, task)]
-            axes.step(best[axis.column], best.score, where="post", **_FRONT)
+            axes.step(
+                best[axis.column],
+                best.score,
+                where="post",
+                color="0.1",
+                linewidth=0.6,
+                linestyle=":",
+                zorder=3,
+            )
         labels = _write_near(axes, panel, axis, ends) if axis.log else write_beside(axes, ends)
         unlabelled = max(unlabelled, len(ends) - len(labels))
         (evaluated_on,) = set(panel.evaluated_on)
@@ -171,7 +171,7 @@ def _draw(
     style.finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
 
 
-def _write_near(axes: Axes, panel: pd.DataFrame, axis: _Axis, ends: Sequence[Label]) -> list[Text]:
+def _write_near(axes: Axes, panel: pd.DataFrame, axis: Axis, ends: Sequence[Label]) -> list[Text]:
     """Write the labels near the ends of the lines; of many lines, only those that stand out have one."""
     if len(ends) > _MOST_LABELS:
         ends = [end for end in ends if end.marker]
@@ -181,7 +181,7 @@ def _write_near(axes: Axes, panel: pd.DataFrame, axis: _Axis, ends: Sequence[Lab
     return write_near(axes, points, lines)
 
 
-def _limit(axes: Axes, panel: pd.DataFrame, axis: _Axis, task: LearningTask) -> None:
+def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis, task: LearningTask) -> None:
     """Show the scores at the end, and as many worse ones as tell how they were reached."""
     gains, ends = task.sign * panel.score, task.sign * _last(panel).score
     low = ends.min() - max(_LEAST_MARGINS * task.margin, ends.max() - ends.min())

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, shortened, text_width, wrapped, write_beside
 from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
-from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
+from thinwire.report.figures.style import HOLLOW, LineLook, finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.quantities import faster_between
 from thinwire.simulation.simulated_file import VALIDATED_WORKERS
@@ -40,8 +39,8 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
     tasks, places, methods = (list(rows[name].unique()) for name in ("task", "place", "method"))
     inches = (style.COLUMN_INCHES, 0.7 + 0.2 * len(methods))
     figure, all_axes = grid(len(tasks), min(2, len(tasks)), inches, sharey=True, sharex=True)
-    looks: dict[str, dict[str, Any]] = {
-        place: {"marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}
+    looks: dict[str, LineLook] = {
+        place: {"linestyle": "", "marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}
         for i, place in enumerate(places)
     }
     for axes, task in zip(all_axes, tasks):
@@ -49,11 +48,10 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
         axes.axvline(1, color="0.1", linewidth=2)
         for number, (place, look) in enumerate(looks.items()):
             points = of_task[of_task.place == place]
-            hollow = HOLLOW if (points.kind == "simulated").all() else {}
             # Points of one method lie below each other, so that none hides another.
             beside = _APART * (number - (len(looks) - 1) / 2) / len(looks)
             at = [methods.index(method) + beside for method in points.method]
-            axes.plot(points.speed_up, at, linestyle="", markersize=5, **look, **hollow)
+            axes.plot(points.speed_up, at, markersize=5, **_filled(look, points))
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter("{x:g}")
@@ -62,15 +60,19 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
         workers = "/".join(map(str, of_task.workers.unique()))
         axes.set_title(f"{task}, {workers} workers", fontsize=7)
         axes.tick_params(labelbottom=True)
-    hollow = HOLLOW if (rows.kind == "simulated").all() else {}
-    legend(figure, [Line2D([], [], linestyle="", **look, **hollow) for look in looks.values()], places)
+    legend(figure, [Line2D([], [], **_filled(look, rows)) for look in looks.values()], places)
     over = f"speed-up over the better of {', '.join(name for name in baselines if name in methods)}"
     figure.supxlabel(wrapped(over, figure.get_figwidth(), 7), fontsize=7)
     finish(figure, folder / SPEED_UP, "hollow: simulated; full: measured or emulated")
 
 
+def _filled(look: LineLook, points: pd.DataFrame) -> LineLook:
+    """Points that no run has measured are hollow."""
+    return look | HOLLOW if (points.kind == "simulated").all() else look
+
+
 SPEED_UP_OVER_WORKERS = "speed_up_over_workers"
-_IDEAL: dict[str, Any] = {"color": "0.5", "linewidth": 0.8, "linestyle": ":"}
+_GREY = "0.5"
 _WIDER = 1.15  # the axes than their points, on each side
 
 
@@ -126,15 +128,15 @@ def _lines(axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequ
     """Draw the ideal and the methods of a panel, with labels at the ends of the lines."""
     axes.axvspan(*VALIDATED_WORKERS, color="0.9", linewidth=0, zorder=0)
     ideal = rows.drop_duplicates("workers").sort_values("workers")
-    axes.plot(ideal.workers, ideal.ideal, label="ideal", **_IDEAL)
-    ends = [Label("ideal", ideal.workers.iloc[-1], ideal.ideal.iloc[-1], _IDEAL["color"])]
+    axes.plot(ideal.workers, ideal.ideal, label="ideal", color=_GREY, linewidth=0.8, linestyle=":")
+    ends = [Label("ideal", ideal.workers.iloc[-1], ideal.ideal.iloc[-1], _GREY)]
     for method in shown:
         line = rows[rows.method == method].sort_values("workers")
         line = line[np.isfinite(line.over_fewest)]
         if line.empty:
             continue
         look = line_look(method, shown, baselines)
-        axes.plot(line.workers, line.over_fewest, **look, **HOLLOW)
+        axes.plot(line.workers, line.over_fewest, **(look | HOLLOW))
         ends.append(end_of(look, line.workers.iloc[-1], line.over_fewest.iloc[-1], baselines))
     write_beside(axes, ends)
 

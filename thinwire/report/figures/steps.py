@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
 from thinwire.report.figures import style
-from thinwire.report.figures.style import finish, grid, legend, name_methods, say, task_of
+from thinwire.report.figures.style import filled, finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import HSGD_RATIO, write_table
 from thinwire.report.tables.numbers import ratio as ratio_in_words
 
@@ -37,9 +36,10 @@ def _stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
     longest = rows[[*_PARTS]].sum(axis=1).max() * 1e3
     for column, (label, colour, hatch) in _PARTS.items():
         milliseconds = rows[column] * 1e3
-        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
         shown = label if milliseconds.max() >= _SEEN * longest else f"_{label}"
-        axes.barh(range(len(rows)), milliseconds, left=left, height=0.72, label=shown, **look)
+        axes.barh(
+            range(len(rows)), milliseconds, left=left, height=0.72, label=shown, **filled(colour, hatch)
+        )
         left = left + milliseconds.fillna(0)
     axes.grid(False, axis="y")
     return left

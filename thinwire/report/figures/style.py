@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TypedDict
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -14,6 +14,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.typing import ColorType, LineStyleType
 from PIL import Image
 
 from thinwire.base.files import writing
@@ -30,6 +31,32 @@ _TICKS_OF_A_DECADE = (
     (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
     (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
 )
+
+
+class LineLook(TypedDict, total=False):
+    """Arguments of Matplotlib for a line or points."""
+
+    label: str
+    color: ColorType
+    linestyle: LineStyleType
+    linewidth: float
+    dashes: tuple[float | None, ...]
+    marker: str
+    markersize: float
+    markerfacecolor: ColorType
+    markeredgewidth: float
+    alpha: float
+    zorder: float
+
+
+class PatchLook(TypedDict, total=False):
+    """Arguments of Matplotlib for a bar or a cell."""
+
+    facecolor: ColorType
+    edgecolor: ColorType
+    hatch: str
+    linewidth: float
+    zorder: float
 
 
 def use() -> None:
@@ -88,8 +115,7 @@ def save(figure: Figure, stem: Path) -> None:
         picture.save(stem.with_suffix(".png"))
 
 
-# Points that no run has measured are hollow.
-HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9}
+HOLLOW: LineLook = {"markerfacecolor": "white", "markeredgewidth": 0.9}
 _NOTE_INCHES, _NOTE_POINTS = 0.1, 6.5  # the paper makes figures a little smaller
 _LABEL_INCHES, _LABEL_POINTS = 1.6, 7.0  # at most, of the name of a method
 _HANDLE_INCHES = 0.55  # of an entry of a legend, beside its label
@@ -97,11 +123,20 @@ _LINE = 1.25  # from one line of a text to the next, in sizes of the font
 _LEAST_INCHES = 1.2  # of the height of a panel, of which its titles take the most
 
 
-def grid(number: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
+def grid(
+    number: int, columns: int, inches: tuple[float, float], sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
     """A figure with so many panels of this size, and so many columns of them."""
     rows = -(-number // columns)
-    size = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
-    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **options)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(columns * inches[0], rows * max(inches[1], _LEAST_INCHES)),
+        squeeze=False,
+        layout="constrained",
+        sharex=sharex,
+        sharey=sharey,
+    )
     for unused in axes.flat[number:]:
         unused.set_visible(False)
     return figure, list(axes.flat[:number])
@@ -130,6 +165,16 @@ def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -
     axes.set_ylim(len(methods) - 0.4, -0.6)
     for label, method in zip(axes.get_yticklabels(), methods):
         label.set_fontweight("bold" if method in baselines else "normal")
+
+
+def filled(colour: str, hatch: str) -> PatchLook:
+    """How a part of a bar is drawn."""
+    return {"facecolor": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
+
+
+def write_beside_row(axes: Axes, x: float, row: int, text: str) -> None:
+    """Write what belongs to a row of a panel beside it, so many widths of the axes from their left."""
+    axes.text(x, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=6, color="0.25")
 
 
 def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:

@@ -4,9 +4,8 @@ Methods that exchange every many steps are the fastest nearly everywhere, whatev
 there is a line of panels for those that exchange at every step, and one for all.
 """
 
-from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -16,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import shortened
 from thinwire.report.figures.looks import look
-from thinwire.report.figures.style import finish, legend
+from thinwire.report.figures.style import PatchLook, finish, legend
 from thinwire.report.plan_table import Known, fastest
 from thinwire.report.report_files import fixed
 
@@ -36,7 +35,7 @@ _GAP_INCHES = 0.2  # between panels
 _POINTS = 6.0
 _NEUTRAL, _HATCH, _EDGE, _INSET = "0.9", "////", 0.9, 0.06
 _NO_GAIN = f"no gain of {LEAST_GAIN:g}"
-_STATES: dict[str, dict[str, Any]] = {
+_STATES: dict[str, PatchLook] = {
     "accuracy of SSGD": {"facecolor": "0.4"},
     "changed in the study": {"facecolor": "0.4", "hatch": _HATCH, "edgecolor": "white"},
     "accuracy unknown": {"facecolor": "white", "edgecolor": "0.4"},
@@ -84,7 +83,7 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
         for axes, network in zip(line, networks):
             of_network = best[best.model == network]
             told += _panel(axes, of_network, rates, workers)
-            states |= {_state(row) for row in of_network.to_dict("records")}
+            states |= set(map(_state, of_network.gain, of_network.accuracy))
         line[0].set_ylabel(f"{title}\n\nworkers", fontsize=_POINTS + 1)
     titles = shortened(networks, _WIDTH_INCHES / len(networks) - _GAP_INCHES, _POINTS + 1)
     for axes, title in zip(grid[0], titles.values()):
@@ -123,12 +122,12 @@ def _panel(axes: Axes, best: pd.DataFrame, rates: list[float], workers: list[int
     return told
 
 
-def _state(row: dict[Hashable, Any]) -> str:
+def _state(gain: float, accuracy: Known) -> str:
     """What the legend says about the look of this cell."""
-    if row["gain"] < LEAST_GAIN:
+    if gain < LEAST_GAIN:
         return _NO_GAIN
     of_accuracy = {Known.SAME: "accuracy of SSGD", Known.CHANGED: "changed in the study"}
-    return of_accuracy.get(row["accuracy"], "accuracy unknown")
+    return of_accuracy.get(accuracy, "accuracy unknown")
 
 
 def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
@@ -136,7 +135,7 @@ def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accurac
     x, y = corner
     colour, box = look(method).colour, None
     inset = 0.0
-    drawn: dict[str, Any] = {"facecolor": colour, "edgecolor": "white"}
+    drawn: PatchLook = {"facecolor": colour, "edgecolor": "white"}
     if accuracy == Known.CHANGED:
         drawn["hatch"], box = _HATCH, {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     elif accuracy != Known.SAME:

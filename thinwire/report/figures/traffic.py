@@ -6,7 +6,6 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,17 @@ from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import write_beside
 from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
-from thinwire.report.figures.style import KINDS, finish, grid, heading, legend, name_methods, say
+from thinwire.report.figures.style import (
+    KINDS,
+    filled,
+    finish,
+    grid,
+    heading,
+    legend,
+    name_methods,
+    say,
+    write_beside_row,
+)
 from thinwire.report.report_files import FEWEST_SETTINGS, PROFILE, TRAFFIC_FIGURE
 from thinwire.report.rows.quantities import BLOCK, SETTING
 from thinwire.report.rows.to_target import ratios
@@ -58,7 +67,7 @@ def write_traffic(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] 
         axes.set_xlabel("payload of a worker, MB:  pushed  ←  |  →  pulled", fontsize=7)
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     shown = [kind for kind in _PAYLOADS if kind in set(done.payload_kind)]
-    handles = [Patch(**_look(kind)) for kind in shown]
+    handles = [Patch(**filled(*_PAYLOADS[kind])) for kind in shown]
     legend(figure, handles, shown)
     note = (
         "means over the workers and the runs that are done, without preparations; "
@@ -82,7 +91,7 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
         end = np.zeros(len(methods))
         for kind in [kind for kind in _PAYLOADS if kind in of_methods]:
             widths = sign * of_methods[kind].to_numpy()
-            axes.barh(places, widths, left=end, height=0.72, **_look(kind))
+            axes.barh(places, widths, left=end, height=0.72, **filled(*_PAYLOADS[kind]))
             end = end + widths
     axes.axvline(0, color="0.1", linewidth=0.8)
     axes.grid(False, axis="y")
@@ -90,18 +99,11 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
     axes.margins(x=0.04)
     totals = megabytes.sum(axis=1).groupby(level="method").sum()
     for place, method in enumerate(methods):
-        text = _short(totals[method]) if method in totals else "no run"
-        where = axes.get_yaxis_transform()
-        axes.text(1.02, place, text, transform=where, va="center", fontsize=6, color="0.25")
+        write_beside_row(axes, 1.02, place, _short(totals[method]) if method in totals else "no run")
 
 
 def _short(megabytes: float) -> str:
     return f"{megabytes:.3g}" if megabytes < 999.5 else f"{megabytes:,.0f}"
-
-
-def _look(kind: str) -> dict[str, Any]:
-    colour, hatch = _PAYLOADS[kind]
-    return {"facecolor": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
 
 
 _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
