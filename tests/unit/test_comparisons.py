@@ -12,12 +12,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.publish.paper.values import text_of
 from thinwire.report import verdict_words as words
 from thinwire.report.report_files import write_table
-from thinwire.report.rows.comparisons import (
-    SPEED_UP_COLUMNS,
-    comparisons,
-    noise_floor,
-    speed_ups,
-)
+from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, noise_floor, speed_ups
 from thinwire.report.rows.to_target import profiles, ratios
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
@@ -53,12 +48,9 @@ def test_each_method_is_compared_with_the_baseline_of_its_cell_and_kind():
 
 
 def test_runs_that_are_not_done_are_in_no_pair_and_methods_that_are_skipped_in_no_row():
-    diverged = [a | {"status": "diverged"} for a in runs("thin", around(10))[:2]] + runs("thin", around(90))[
-        2:
-    ]
-    table = table_of(
-        runs("ssgd", [90.0] * 6), diverged, runs("never", [None] * 6, status="skipped"), runs("few", [90.0])
-    )
+    thin = runs("thin", around(10), "diverged")[:2] + runs("thin", around(90))[2:]
+    never = runs("never", [None] * 6, "skipped")
+    table = table_of(runs("ssgd", [90.0] * 6), thin, never, runs("few", [90.0]))
     assert list(table.method) == ["thin", "few"]
     assert list(table.n) == [4, 1]
     assert list(table.words) == [
@@ -67,27 +59,24 @@ def test_runs_that_are_not_done_are_in_no_pair_and_methods_that_are_skipped_in_n
     ]
 
 
-def test_more_methods_in_a_table_need_more_evidence():
-    """A difference of 0.12 +- 0.09 points over 6 pairs has p = 0.02: enough for one method, not for four."""
-    methods = [runs(name, around(90.1)) for name in "abcd"]
-    alone = table_of(runs("ssgd", [90.0] * 6), methods[0])
-    among = table_of(runs("ssgd", [90.0] * 6), *methods)
-    assert alone.p_different[0] == pytest.approx(among.p_different[0])
-    assert among.p_different_holm[0] == pytest.approx(4 * alone.p_different_holm[0])
-    assert alone.p_different_holm[0] < 0.05 < among.p_different_holm[0]
-    assert alone.words[0] == "better by 0.12 points, but no effect of 0.3 points or more"
-    assert among.words[0] == "no effect of 0.3 points or more"
-
-
-def test_more_methods_in_a_table_need_more_evidence_for_no_effect_too():
-    """For 0 +- 0.31 points over 6 pairs and a margin of 0.3, p is 0.03: too large for one of four methods."""
-    methods = [runs(name, around(90, [0.27, -0.27, 0.27, -0.27, 0.27, -0.27])) for name in "abcd"]
-    alone = table_of(runs("ssgd", [90.0] * 6), methods[0])
-    among = table_of(runs("ssgd", [90.0] * 6), *methods)
-    assert among.p_same_holm[0] == pytest.approx(4 * alone.p_same_holm[0])
-    assert alone.p_same_holm[0] < 0.05 < among.p_same_holm[0]
-    assert alone.words[0] == "no effect of 0.3 points or more"
-    assert among.verdict[0] == "inconclusive"
+@pytest.mark.parametrize(
+    ("scores", "p", "alone", "among"),
+    [
+        # 0.12 +- 0.09 points have p = 0.02.
+        (around(90.1), "p_different", "better by 0.12 points, but no effect", "no effect of 0.3 points"),
+        # For 0 +- 0.31 points and a margin of 0.3, p is 0.03.
+        (around(90, [0.27, -0.27] * 3), "p_same", "no effect of 0.3 points or more", "inconclusive"),
+    ],
+)
+def test_more_methods_in_a_table_need_more_evidence(scores, p, alone, among):
+    """What is enough for one method is not for four."""
+    methods = [runs(name, scores) for name in "abcd"]
+    one, four = (table_of(runs("ssgd", [90.0] * 6), *methods[:n]) for n in (1, 4))
+    assert one[p][0] == pytest.approx(four[p][0])
+    assert one[f"{p}_holm"][0] < 0.05 < four[f"{p}_holm"][0]
+    assert four[f"{p}_holm"][0] == pytest.approx(4 * one[f"{p}_holm"][0])
+    assert one.words[0].startswith(alone)
+    assert four.words[0].startswith(among)
 
 
 def test_beside_a_baseline_at_chance_level_nothing_is_told():
@@ -158,13 +147,11 @@ def block(repetition, kind="measured", status="done", **seconds):
 
 def blocks(n, **seconds):
     """Blocks whose machines differ in speed by factors up to 16, which pairs cancel."""
-    slow = 2.0 ** (np.arange(n) % 5)
-    noise = 1 + 0.01 * (np.arange(n) % 3)
-    made = (
-        block(i, **{m: s * slow[i] * (noise[i] if m == "thin" else 1) for m, s in seconds.items()})
-        for i in range(n)
-    )
-    return pd.DataFrame([run for runs in made for run in runs])
+    made = []
+    for i in range(n):
+        noise = {"thin": 1 + 0.01 * (i % 3)}
+        made += block(i, **{m: s * 2.0 ** (i % 5) * noise.get(m, 1) for m, s in seconds.items()})
+    return pd.DataFrame(made)
 
 
 def test_the_speed_up_is_the_geometric_mean_over_blocks_against_the_faster_baseline():
@@ -189,8 +176,7 @@ def test_the_table_says_faster_only_where_enough_blocks_say_it():
     assert few.words["thin"] == "inconclusive: 4 pairs, and 5 are needed at least"
     assert few.p_different_holm.isna().all()
     # A suite without times has an empty table.
-    runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")
-    table = speed_ups(runs, BASELINES)
+    table = speed_ups(blocks(6, ssgd=4, thin=2).drop(columns="train_seconds"), BASELINES)
     assert table.empty
     assert list(table) == list(SPEED_UP_COLUMNS)
 

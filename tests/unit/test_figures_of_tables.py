@@ -59,7 +59,7 @@ def test_every_row_has_its_mean_its_interval_n_and_verdict(drawn):
 
 
 @pytest.mark.parametrize(
-    ("half", "verdict", "arrows"), [(100.0, "inconclusive", "<>"), (1.0, "different", "<")]
+    ("half", "verdict", "arrows"), [(100.0, "inconclusive", "<>"), (1, "different", "<")]
 )
 def test_one_wide_or_far_interval_is_cut_and_the_others_stay_readable(drawn, half, verdict, arrows):
     rows = [comparison(m, 0.1, 0.4, "inconclusive") for m in METHODS[:4]]

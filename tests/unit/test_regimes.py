@@ -99,7 +99,7 @@ def test_differences_in_words_have_a_true_minus_and_zero_has_no_sign():
     assert not re.search(r"-\d|[-+\N{MINUS SIGN}]0\.0\b", words)
 
 
-ONE = Published("A", "twice as fast", 2.0, "times/a", "a", {"a": 0.5, "b": 0.5}, ("own", "ssgd"), (1.0, 4.0))
+ONE = Published("A", "twice as fast", 2.0, "times/a", "a", ("own", "ssgd"), (1.0, 4.0), {"a": 0.5, "b": 0.5})
 # Of a step, by rate. The mean of `a` and `b` is 1; the fastest SSGD is `ssgd_bf16`.
 OF_RATES = {
     0.5: {"a": 0.5, "b": 1.5, "own": 8.0, "ssgd": 1.9, "ssgd_bf16": 1.5},

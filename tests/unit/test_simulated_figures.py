@@ -54,10 +54,8 @@ def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(drawn)
             if line.get_marker() != "None" and len(line.get_xdata()):
                 fills.setdefault(axes.get_title(), set()).add(line.get_markerfacecolor() == "white")
                 assert line.get_linestyle() == "None"
-    assert fills == {
-        "digits, cnn, simulated, 8 workers": {True},
-        "digits, cnn, measured, 8 workers": {False},
-    }
+    kinds = {"simulated": {True}, "measured": {False}}
+    assert fills == {f"digits, cnn, {kind}, 8 workers": fill for kind, fill in kinds.items()}
 
 
 def test_at_most_eight_lines_with_both_baselines_thick(drawn):

@@ -43,17 +43,13 @@ def test_mean_and_sample_standard_deviation_over_the_runs_that_are_done():
 
 
 def test_reductions_are_of_mean_bytes_against_the_baseline_of_the_same_cell():
-    table = rows_of(
-        run("ssgd", 0), run("ssgd", 1, bytes_=(300, 100, 250, 50)), run("thin", 0, bytes_=(20, 100, 40, 0))
-    )
-    assert table.push_reduction_percent["thin"] == 90  # 20 of 200
-    assert table.pull_reduction_percent["thin"] == 0
-    assert table.total_reduction_percent["thin"] == 60  # 120 of 300
-    assert table.wire_reduction_percent["thin"] == 80
-    assert table.between_nodes_reduction_percent["thin"] == 100
-    other = run("thin", 0, bytes_=(20, 100, 40, 0), workers=8)
-    table = rows_of(run("ssgd", 0), other)
-    assert math.isnan(table.push_reduction_percent["thin"])
+    thin = {"bytes_": (20, 100, 40, 0)}
+    table = rows_of(run("ssgd", 0), run("ssgd", 1, bytes_=(300, 100, 250, 50)), run("thin", 0, **thin))
+    # 20 of 200, all of 100, and 120 of 300.
+    expected = {"push": 90, "pull": 0, "total": 60, "wire": 80, "between_nodes": 100}
+    assert {name: table[f"{name}_reduction_percent"]["thin"] for name in expected} == expected
+    alone = rows_of(run("ssgd", 0), run("thin", 0, **thin, workers=8))
+    assert math.isnan(alone.push_reduction_percent["thin"])
 
 
 def test_a_reduction_and_a_speed_up_are_against_the_baseline_of_the_same_kind():
@@ -119,9 +115,7 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
 
 
 def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
-    assert "held-out accuracy, %" in markdown(
-        run("ssgd", 0), about=About("Title", "held_out", ("ssgd",), CLASSIFICATION)
-    )
+    assert "held-out accuracy, %" in markdown(run("ssgd", 0), about=ABOUT._replace(evaluated_on="held_out"))
 
 
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
@@ -139,12 +133,9 @@ def test_the_bytes_of_a_preparation_have_columns_of_their_own():
 
 def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
     """SSGD sends 4 MB a run and `thin` 1.5 MB, with 5 MB of preparation; `thick` saves nothing."""
-    runs = (
-        run("ssgd", 0, bytes_=(2e6, 2e6, 4e6, 4e6)),
-        run("thin", 0, bytes_=(1e6, 0.5e6, 1e6, 1e6), **prepared()),
-        run("thick", 0, bytes_=(2e6, 2e6, 4e6, 4e6), **prepared()),
-    )
-    table = table_of(runs)
+    ssgd, thin = (2e6, 2e6, 4e6, 4e6), (1e6, 0.5e6, 1e6, 1e6)
+    others = [run(name, 0, bytes_=sent, **prepared()) for name, sent in (("thin", thin), ("thick", ssgd))]
+    table = table_of([run("ssgd", 0, bytes_=ssgd), *others])
     after = runs_to_break_even(table, "ssgd").set_axis(table.method)
     assert after["thin"] == 2
     assert after.isna().to_dict() == {"ssgd": True, "thick": True, "thin": False}
@@ -152,13 +143,13 @@ def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
 
 def test_the_runs_that_use_a_preparation_divide_it():
     """Of three done runs two use one preparation. A run that failed used it too, and bears no share."""
-    sent = (1e6, 0.5e6, 1e6, 1e6)
+    sent, first = {"bytes_": (1e6, 0.5e6, 1e6, 1e6)}, prepared(path="digits/cnn/thin/seed0")
     runs = (
         run("ssgd", 0, bytes_=(2e6, 2e6, 4e6, 4e6)),
-        run("thin", 0, bytes_=sent, **prepared(path="digits/cnn/thin/seed0")),
-        run("thin", 1, bytes_=sent, **prepared(path="digits/cnn/thin/seed1")),
-        run("reuses", 0, bytes_=sent, **prepared(path="digits/cnn/thin/seed0")),
-        run("reuses", 1, "failed", None, (None,) * 4, **prepared(path="digits/cnn/thin/seed0")),
+        run("thin", 0, **sent, **first),
+        run("thin", 1, **sent, **prepared(path="digits/cnn/thin/seed1")),
+        run("reuses", 0, **sent, **first),
+        run("reuses", 1, "failed", None, (None,) * 4, **first),
     )
     table = table_of(runs).set_index("method")
     shared = table.total_with_share_of_prepared_bytes

@@ -1,6 +1,7 @@
 """Texts of figures fit and cover no other, with the longest labels that are allowed and those of a suite."""
 
 from functools import partial
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -9,16 +10,7 @@ from tests import frames, simulated
 from tests.unit.test_labels_of_figures import overlaps
 from thinwire.base.folders import LONGEST_LABEL
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.report.figures import (
-    comparisons,
-    looks,
-    scores,
-    speed_ups,
-    steps,
-    style,
-    times_map,
-    traffic,
-)
+from thinwire.report.figures import comparisons, looks, scores, speed_ups, steps, style, times_map, traffic
 from thinwire.report.report_files import FORMATS
 from thinwire.report.rows import times
 
@@ -77,18 +69,11 @@ def table_of_times(labels, workers=(16,), rates=(0,)):
 
 
 def ratios():
-    rows = [
-        {"nodes": n, "workers": 4 * n, "rate_gbit_per_second": rate, "compute_seconds": s}
-        | {
-            "ratio": 1 + n * 8 / (rate * s) ** 0.5,
-            "cluster": "ethernet_25g_4gpus",
-            "accelerator": "a100_tf32",
-        }
-        for n in (2, 8, 32)
-        for rate in (0.1, 1.0, 10.0, 100.0)
-        for s in (0.03, 0.3, 3.0, 30.0)
-    ]
-    return pd.DataFrame(rows)
+    places = product((2, 8, 32), (0.1, 1.0, 10.0, 100.0), (0.03, 0.3, 3.0, 30.0))
+    made = pd.DataFrame(places, columns=["nodes", "rate_gbit_per_second", "compute_seconds"])
+    ratio = 1 + made.nodes * 8 / (made.rate_gbit_per_second * made.compute_seconds) ** 0.5
+    about = {"cluster": "ethernet_25g_4gpus", "accelerator": "a100_tf32"}
+    return made.assign(workers=4 * made.nodes, ratio=ratio, **about)
 
 
 def times_without_data(labels):

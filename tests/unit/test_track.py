@@ -80,7 +80,7 @@ def test_without_records_there_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(track, "simulated_steps", lambda *_: SECONDS)
     monkeypatch.setattr(track.submission, "every", list)
     with pytest.raises(
-        UserError, match=r"no record of tracks/v1: start `snakemake --config suites=tracks/v1`"
+        UserError, match="no record of tracks/v1: start `snakemake --config suites=tracks/v1`"
     ):
         track.write("tracks/v1", tmp_path)
 

@@ -57,10 +57,7 @@ def test_its_entry_has_its_options_and_what_may_be_tuned(home):
     [
         ({"epochs": 9}, r"entries/mine\.yaml: epochs: there is no such key"),
         ({"optimizer": {"name": "adam", "momentum": 0.9, "lr": 1.0}}, r"entries/mine\.yaml: optimizer"),
-        (
-            {"optimizer": {"name": "adamw", "lr": 1.0}, "recipe": {"optimizer": {"momentum": 0.5}}},
-            r"momentum",
-        ),
+        ({"optimizer": {"name": "adamw", "lr": 1.0}, "recipe": {"optimizer": {"momentum": 0.5}}}, "momentum"),
     ],
 )
 def test_an_entry_that_changes_the_track_or_does_not_fit_is_one_error(home, entry, sentence):

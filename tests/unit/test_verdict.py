@@ -15,6 +15,7 @@ from thinwire.report.paired import MARGIN_OF_SPEED, Verdict, compare, holm, judg
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])
+NOTHING = "no effect of 0.3 points or more"
 
 
 def of(differences, n=6, margin=0.3, resolution=0.01):
@@ -38,7 +39,6 @@ def test_holm_by_hand():
     assert holm([0.02, NAN, 0.5, 0.01]) == pytest.approx([0.04, NAN, 0.5, 0.03], nan_ok=True)
     assert holm([0.04, 0.03, 0.035]) == pytest.approx([0.09] * 3)
     assert holm([]) == []
-    assert all(math.isnan(p) for p in holm([NAN, NAN]))
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_holm_by_hand():
     [
         (1.5 + SPREAD, Verdict.DIFFERENT, "better by 1.50 points"),
         (-1.5 + 10 * SPREAD, Verdict.DIFFERENT, "worse by 1.50 points"),
-        (SPREAD, Verdict.NO_EFFECT, "no effect of 0.3 points or more"),
-        (-0.1 + SPREAD, Verdict.DIFFERENT, "worse by 0.10 points, but no effect of 0.3 points or more"),
+        (SPREAD, Verdict.NO_EFFECT, NOTHING),
+        (-0.1 + SPREAD, Verdict.DIFFERENT, f"worse by 0.10 points, but {NOTHING}"),
         (0 * SPREAD, Verdict.NO_EFFECT, "equal in every pair"),
         ([-10] * 5, Verdict.DIFFERENT, "worse by 10.00 points"),
         (
             [-0.004] * 10,
             Verdict.DIFFERENT,
-            "worse by less than 0.01 points, but no effect of 0.3 points or more",
+            f"worse by less than 0.01 points, but {NOTHING}",
         ),
     ],
 )
@@ -61,13 +61,10 @@ def test_a_verdict_and_its_words(differences, verdict, phrase):
     assert verdict_and_words(of(differences, n=10, resolution=0.001)) == (verdict, phrase)
 
 
-def test_what_inconclusive_says_what_could():
-    verdict, phrase = verdict_and_words(of(20 * SPREAD))
-    assert verdict is Verdict.INCONCLUSIVE
-    detectable = of(20 * SPREAD).detectable()
-    assert phrase == (
-        f"inconclusive: 6 pairs would find a difference of {detectable:.2f} points with a probability of 80 %"
-    )
+def test_what_is_inconclusive_says_what_could_be_found():
+    found = f"a difference of {of(20 * SPREAD).detectable():.2f} points with a probability of 80 %"
+    phrase = f"inconclusive: 6 pairs would find {found}"
+    assert verdict_and_words(of(20 * SPREAD)) == (Verdict.INCONCLUSIVE, phrase)
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -76,9 +73,8 @@ def test_fewer_than_five_pairs_say_nothing_however_far_apart(n):
     verdict, phrase = verdict_and_words(comparison)
     assert verdict is Verdict.INCONCLUSIVE
     assert phrase.endswith(f"{n} pair{'s' * (n != 1)}, and 5 are needed at least")
-    assert (
-        f"inconclusive: {words.on_loss(comparison, CLASSIFICATION.unit).words}" == speed(comparison) == phrase
-    )
+    on_loss = words.on_loss(comparison, CLASSIFICATION.unit).words
+    assert f"inconclusive: {on_loss}" == speed(comparison) == phrase
     assert verdict_and_words(of([30.0, 31.0, 30.5, 29.0, 30.0]))[0] is Verdict.DIFFERENT
 
 
@@ -93,16 +89,7 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     assert family[0].detectable == alone.detectable(3) > alone.detectable()
 
 
-def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
-    assert words.on_loss(of(SPREAD, margin=0.5), CLASSIFICATION.unit) == words.Answer(
-        True, "no loss of 0.5 points or more"
-    )
-    unsure = words.Answer(None, "the loss may be below or above 0.5 points")
-    assert words.on_loss(of(SPREAD - 0.5, margin=0.5), CLASSIFICATION.unit) == unsure
-    assert words.on_loss(of(SPREAD * 30, margin=0.5), CLASSIFICATION.unit) == unsure
-    assert words.on_loss(of(SPREAD - 1, margin=0.5), CLASSIFICATION.unit) == words.Answer(
-        False, "a loss of 0.5 points or more"
-    )
+def test_speed_is_said_as_a_factor():
     factor = math.log(2) + SPREAD
     assert speed(of(factor)) == "2.00 times faster"
     assert speed(of(-factor)) == "2.00 times slower"

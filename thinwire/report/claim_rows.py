@@ -112,7 +112,7 @@ def rows_of(
         suite: its settings.
         runs: one row for each of its runs.
         curves: one row for each of their evaluations.
-        simulated_times: the rows of `thinwire simulate`; None if there are none.
+        simulated_times: the rows of `thinwire simulate`, if there are any.
     """
     runs = runs.assign(cluster=runs.cluster.fillna(""))
     floor = noise_floor(runs, suite.baseline, tuned_again(suite), task_of_runs(runs))

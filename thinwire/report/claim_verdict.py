@@ -60,8 +60,8 @@ def of_pairs(
 
     The estimate is a difference of scores (positive if ours is better), or in percent of theirs if the
     margin has this unit. It is a reduction in percent for bytes and seconds (0: as many, 100: none,
-    negative: more). The interval holds all pairs for bytes, which
-    are counted; for the others it is the 95 % t interval.
+    negative: more). The interval holds all pairs for bytes, which are counted; for the others it is the
+    95 % t interval.
 
     Args:
         claim: what is tested.
@@ -80,10 +80,7 @@ def of_pairs(
 def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
     """The verdict on a reconstructed method: it is held, or contradicted, only if it is so for all variants.
 
-    Args:
-        method: its label.
-        own: the outcome with its own choices.
-        variants: the outcomes with other choices of what was reconstructed, by label.
+    These have other choices of what was reconstructed; their outcomes are by label.
     """
     labels = {own.verdict: [method]}
     for label, outcome in variants.items():
@@ -204,14 +201,7 @@ _DECIDED = {
 
 
 def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: bool) -> str:
-    """The sentence for a verdict, with the place where it was found.
-
-    Args:
-        claim: what was tested.
-        outcome: the verdict.
-        named: the values of the `fields`.
-        reconstructed: is the method a reconstruction?
-    """
+    """The sentence for a verdict, with the place where it was found; `named` has the values of `fields`."""
     if outcome.verdict is Verdict.NOT_TESTABLE:
         return _sentence(f"Not testable here: {outcome.reason}")
     if outcome.verdict is Verdict.HELD:

@@ -45,10 +45,7 @@ class Frames(NamedTuple):
 def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[str]:
     """Write the figures, and return sentences that say which one is not drawn, and why.
 
-    Args:
-        frames: of one suite.
-        folder: for the figures.
-        baselines: labels of methods that are drawn thick and black, or named in bold.
+    `baselines` are labels of methods that are drawn thick and black, or named in bold.
     """
     style.use()
     task = frames.task
@@ -116,14 +113,14 @@ def write_simulated_figures(
     over_workers: bool = False,
     over_rates: bool = False,
 ) -> None:
-    """Write the figures.
+    """Write the figures of a table of times.
 
     Args:
         table: of times.
         folder: for the figures.
         baselines: labels of methods that are drawn thick, or named in bold.
-        over_workers: draw the times over the number of workers, even if there is only one number?
-        over_rates: draw them over the rate of the links, even if each cluster has only its own?
+        over_workers: draw the times over workers, even if there is only one number of them?
+        over_rates: draw them over the rates of links, even if each cluster has only its own?
     """
     style.use()
     table = table.replace([math.inf, -math.inf], math.nan)

@@ -58,13 +58,7 @@ class Score:
 
 
 def scores(track: Track, records: Iterable[SoundRecord], step_seconds: Mapping[str, float]) -> list[Score]:
-    """The scores of all methods that have records, the best first.
-
-    Args:
-        track: of the suite.
-        records: of an entry, and of the methods of `ssgd` with which it is compared.
-        step_seconds: the simulated seconds of a step of each method, by label; see `simulated_steps`.
-    """
+    """The scores of all methods that have records, the best first; `step_seconds` as in `simulated_steps`."""
     runs: dict[str, list[SoundRecord]] = {}
     for made in records:
         runs.setdefault(made.cell.method.label, []).append(made)
@@ -184,12 +178,7 @@ def _simulated(suite: Suite, cell: Cell, results: Path) -> float:
 
 
 def table(found: Sequence[Score], tiers: Mapping[str, str] = MappingProxyType({})) -> pd.DataFrame:
-    """One row for each score, the best first.
-
-    Args:
-        found: the scores.
-        tiers: how far submissions are proved, by name; of all others, nobody has repeated anything.
-    """
+    """One row for each score, the best first. `tiers` say, by name, how far submissions are proved."""
     rows = [{"rank": place, **asdict(score)} for place, score in enumerate(found, 1)]
     return pd.DataFrame(rows).assign(tier=[tiers.get(score.method, "reported") for score in found])
 

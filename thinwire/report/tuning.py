@@ -174,14 +174,7 @@ NAME = "best_so_far"
 def write_figure(
     tables: Sequence[pd.DataFrame], folder: Path, task: LearningTask, baselines: Collection[str] = ()
 ) -> None:
-    """Write `best_so_far`.
-
-    Args:
-        tables: as `trials` gives them, one of each place in which something is chosen.
-        folder: for the figure.
-        task: what the runs learn.
-        baselines: labels of methods whose lines are thick and black.
-    """
+    """Write `best_so_far`; `tables` are those of `trials`, one of each place in which something is chosen."""
     style.use()
     methods = list(tables[0].method.unique())
     figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
@@ -196,10 +189,7 @@ def write_figure(
         look = line_look(str(method), methods, baselines)
         axes.step(line.trial + 1, line.best_score, where="post", **look)
     style.ticks(axes, log=False)
-    axes.set(
-        xlabel="trials",
-        ylabel=task.score_with_unit(f"best held-out {task.score} so far"),
-    )
+    axes.set(xlabel="trials", ylabel=task.score_with_unit(f"best held-out {task.score} so far"))
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     style.finish(figure, folder / NAME, note)
 
@@ -214,12 +204,7 @@ def write_runs(name: str, runs: pd.DataFrame) -> None:
 
 
 def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
-    """Choose for each method of a suite, and write `config/tuned/NAME.yaml` and `NAME.csv`.
-
-    Args:
-        name: of the suite.
-        runs: all, as `runs_of_trials` gives them.
-    """
+    """Choose for each method of a suite from all its runs; write `config/tuned/NAME.yaml` and `NAME.csv`."""
     suite, tuning = suites.read(suites.path_of(name)), tuning_space.read(name)
     task, entries = task_of(suite), entries_of(suite)
     inherited = heirs(entries)

@@ -55,12 +55,7 @@ def shown(rows: pd.DataFrame, latency: Literal["min", "max"] = "min") -> pd.Data
 
 
 def write_map(rows: pd.DataFrame, folder: Path) -> None:
-    """Draw a panel for each network, with a cell for each number of workers and rate.
-
-    Args:
-        rows: as `simulated_file.read_times` gives them.
-        folder: for the figure.
-    """
+    """Draw a panel for each network of all times, with a cell for each number of workers and rate."""
     style.use()
     own = shown(rows)
     networks = list(own.model.unique())

@@ -1,7 +1,7 @@
 """Methods beside their baseline: score and speed."""
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -109,18 +109,6 @@ def _gains(runs: pd.DataFrame, method: str, task: LearningTask) -> pd.Series:
     return task.sign * done.set_index("repetition").score
 
 
-def faster_baseline(seconds: Mapping[str, float], baselines: Sequence[str]) -> str | None:
-    """The label of the baseline with the fewest seconds, the first of several; None: none has a time.
-
-    Args:
-        seconds: of a step, by the label of the method. Of several runs it is the geometric mean, as in the
-            speed-up.
-        baselines: labels.
-    """
-    timed = [label for label in baselines if label in seconds]
-    return min(timed, key=lambda label: seconds[label], default=None)
-
-
 # Kinds of runs that have times of their own. A simulated time repeats exactly, so it has a ratio and no test.
 TIMED = ("measured", "emulated")
 
@@ -162,10 +150,11 @@ def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     timed = runs[(runs.status == "done") & runs.kind.isin(TIMED)] if "train_seconds" in runs else runs[:0]
     for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
         logs = _log_seconds(here[here.train_seconds.notna()])
-        seconds = {label: float(np.exp(log.mean())) for label, log in logs.items()}
-        against = faster_baseline(seconds, baselines)
-        if against is None:
+        # The first of several; of several runs the geometric mean counts, as in the speed-up.
+        seconds = {label: float(np.exp(logs[label].mean())) for label in baselines if label in logs}
+        if not seconds:
             continue
+        against = min(seconds, key=seconds.__getitem__)
         others = {label: log for label, log in logs.items() if label != against}
         judged = judge([compare(logs[against], log, MARGIN_OF_SPEED) for log in others.values()])
         found: dict[str, dict[str, object]] = {against: {**_OF_THE_FASTEST, "n": len(logs[against])}}

@@ -33,13 +33,9 @@ def reduction_column(name: str) -> str:
 
 
 def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Add the `reduction_column` of all `TRAFFIC` to a table with its `bytes_column`.
+    """Add the `reduction_column` of all `TRAFFIC` to a table of blocks and methods with its `bytes_column`.
 
-    A reduction is missing where the baseline is missing or sends nothing.
-
-    Args:
-        table: one row for each block and method, with columns `BLOCK` and `method`, and row numbers from 0.
-        baseline: label of the method to compare with.
+    A reduction is missing where the baseline is missing or sends nothing. Row numbers are from 0.
     """
     reductions = {}
     for name in TRAFFIC:
@@ -52,11 +48,8 @@ def runs_to_break_even(table: pd.DataFrame, baseline: str) -> pd.Series:
     """For each row, how many runs must share one preparation, so that they send no more than the baseline.
 
     Over k runs, each sends its own payload and a k-th of the preparation. Missing where there is no
-    preparation, or where a run alone does not send less than one of the baseline.
-
-    Args:
-        table: as in `with_reductions`, with a column `preparation_bytes`.
-        baseline: label of the method to compare with.
+    preparation, or where a run alone does not send less than one of the baseline. The table is that of
+    `with_reductions` with a column `preparation_bytes`.
     """
     total = bytes_column("total")
     saved = of_baseline(table, baseline, total) - table[total]
@@ -84,11 +77,7 @@ def preparation_note(curves: pd.DataFrame) -> list[str]:
 
 
 def busiest_link_bytes(runs: pd.DataFrame) -> pd.Series:
-    """For each run, the most bytes that one worker sent, or that one worker received.
-
-    Args:
-        runs: one row for each run, with columns `wire_sent_max_bytes` and `wire_received_max_bytes`.
-    """
+    """For each run, the most bytes that one worker sent, or that one worker received."""
     return runs[["wire_sent_max_bytes", "wire_received_max_bytes"]].max(axis=1, skipna=False)
 
 
@@ -136,12 +125,7 @@ SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
 def reaching(curves: pd.DataFrame, target: float, task: LearningTask) -> pd.DataFrame:
     """The first evaluation of each run whose score is the target or better, with the repetition as index.
 
-    A run that misses the target has no row.
-
-    Args:
-        curves: of the runs of one method in one place.
-        target: in the unit of the score.
-        task: what the runs learn.
+    A run that misses the target has no row. The curves are of one method in one place.
     """
     reached = curves[task.sign * curves.score >= task.sign * target]
     return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")

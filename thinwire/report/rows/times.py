@@ -105,12 +105,7 @@ def markdown(
 ) -> str:
     """The headline rows in Markdown, with the meaning of the columns.
 
-    Args:
-        table: of times.
-        title: of the suite.
-        baselines: as in `times`.
-        task: what the suite learns.
-        untimed: why runs with a process for each worker have no time.
+    `untimed` says why runs with a process for each worker have no time.
     """
     rows = headline(table)
     several = rows[["dataset", "model"]].drop_duplicates().shape[0] > 1
@@ -121,11 +116,11 @@ def markdown(
             "workers": [numbers.workers(row) for _, row in rows.iterrows()],
             "cluster": rows.cluster,
             "method": rows.method,
-            "ms a step": list(map(numbers.milliseconds, rows.step_seconds)),
-            "exposed, ms": list(map(numbers.milliseconds, rows.exposed_seconds)),
-            "hidden, ms": list(map(numbers.milliseconds, rows.hidden_seconds)),
-            "speed-up": list(map(numbers.ratio, rows.speed_up)),
-            "to the target, s": list(map(numbers.to_target, rows.seconds_to_target)),
+            "ms a step": rows.step_seconds.map(numbers.milliseconds),
+            "exposed, ms": rows.exposed_seconds.map(numbers.milliseconds),
+            "hidden, ms": rows.hidden_seconds.map(numbers.milliseconds),
+            "speed-up": rows.speed_up.map(numbers.ratio),
+            "to the target, s": rows.seconds_to_target.map(numbers.to_target),
             "how": rows.kind,
         }
     )
@@ -190,8 +185,8 @@ def write_ladder(table: pd.DataFrame, title: str, folder: Path) -> None:
             "workers": [numbers.workers(row) for _, row in table.iterrows()],
             "cluster": table.cluster,
             "method": table.method,
-            "ms a step": list(map(numbers.milliseconds, table.step_seconds)),
-            "times": list(map(numbers.ratio, table.first_over_this)),
+            "ms a step": table.step_seconds.map(numbers.milliseconds),
+            "times": table.first_over_this.map(numbers.ratio),
             "how": table.kind,
         }
     )

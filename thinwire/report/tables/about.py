@@ -91,12 +91,7 @@ DIVERGENCE = (
 
 
 def partitions_note(runs: pd.DataFrame, names: Sequence[str]) -> str:
-    """Says how the workers of each cell have divided the data; empty if they did not.
-
-    Args:
-        runs: one row for each run.
-        names: of their cells.
-    """
+    """Says how the workers of each cell have divided the data, or nothing; `names` are of the runs' cells."""
     words = {name: partition_in_words(rows) for name, rows in runs.groupby(pd.Index(names), sort=False)}
     shown = "; ".join(f"{name}: {text}" for name, text in words.items() if text)
     return f"Partitions of the training data. {shown}. {DIVERGENCE}" if shown else ""
@@ -144,10 +139,7 @@ _PARTS: dict[str, Callable[[Cell], str]] = {
 def subset_note(runs: pd.DataFrame, every: Sequence[Cell], baseline: str) -> str | None:
     """Say which part of a suite these runs are; None if they are all of it.
 
-    Args:
-        runs: one row for each run, as collected.
-        every: all cells of the suite.
-        baseline: label of the method that the others are compared with.
+    `every` has all cells of the suite.
     """
     columns = ["dataset", "model", "method", "workers", "nodes", "repetition"]
     collected = set(runs[columns].itertuples(index=False, name=None))

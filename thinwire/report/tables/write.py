@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire.base.files import write_text
-from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER, LearningTask
+from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import (
     TARGET_OF_BASELINE,
@@ -52,16 +52,16 @@ _ELSEWHERE = "traffic.md shows the other ledgers and the recipes; summary.csv ha
 
 
 def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str]:
-    """The notes of a summary, a sentence or some each.
-
-    Args:
-        table: the summary with all its columns.
-        shown: its blocks.
-        about: what to say about the suite.
-    """
+    """The notes of a summary with all its columns, a sentence or some each."""
     columns = {column for block in shown for column in block.columns}
-    values = [value for block in shown for row in block.rows for value in row]
-    marked = any(value.mark is not Mark.NONE for value in values)
+    marked = {
+        column
+        for block in shown
+        for row in block.rows
+        for column, value in zip(block.columns, row)
+        if value.mark is not Mark.NONE
+    }
+    score_is_marked = any(column.endswith(f" {about.task.axis}") for column in marked)
     compared = f"against {about.baseline}" in columns
     simulated = table.time_from.astype("string").str.startswith("simulated").fillna(False)
     untimed = dict.fromkeys(why for why in table.no_time_because if why)
@@ -73,7 +73,7 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
         _SPEED_UP: "speed-up" in columns,
         _SIMULATED: simulated.any(),
         _MARKED: marked,
-        _MARKED_SCORE if _score_is_marked(shown, about.task) else _UNMARKED_SCORE: marked and compared,
+        _MARKED_SCORE if score_is_marked else _UNMARKED_SCORE: marked and compared,
         _AT_CHANCE[about.task.name]: (table.at_chance_level > 0).any(),
         DIVERGENCE: has_partition(table),
         _EPOCHS: table.virtual_epochs.notna().any(),
@@ -94,26 +94,13 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
     ]
 
 
-def _score_is_marked(shown: Sequence[Block], task: LearningTask) -> bool:
-    return any(
-        value.mark is not Mark.NONE
-        for block in shown
-        for row in block.rows
-        for column, value in zip(block.columns, row)
-        if column.endswith(f" {task.axis}")
-    )
-
-
 _FORMATS = {"md": markdown, "tex": latex, "typ": typst}
 
 
 def write(table: pd.DataFrame, about: About, folder: Path) -> None:
     """Write `summary.csv`, `summary.md`, `summary.tex`, `summary.typ` and `traffic.md`.
 
-    Args:
-        table: with the columns of `summarise`, `with_comparisons` and `with_times`.
-        about: what to say about the suite.
-        folder: of the suite's tables.
+    `table` has the columns of `summarise`, `with_comparisons` and `with_times`.
     """
     report_files.write_table(table, folder / "summary.csv", about.task)
     for end, text in summary(table, about).items():
@@ -159,12 +146,7 @@ _TIMED = (
 
 
 def traffic(table: pd.DataFrame, about: About) -> str:
-    """The table of all ledgers in Markdown, with the meaning of its columns.
-
-    Args:
-        table: from `summarise`.
-        about: what to say about the suite.
-    """
+    """The table of all ledgers in Markdown, with the meaning of its columns; `table` is from `summarise`."""
     rows = [row for _, row in table.iterrows()]
     several_nodes = (table.nodes > 1).any()
     prepared, timed = table.preparation_bytes.notna().any(), table.train_seconds.notna().any()
