@@ -9,7 +9,7 @@ from tests import processes, small
 from tests.traced import Everything, trace_of
 from tests.unit.test_recorder import require_gapless
 from thinwire import plugins
-from thinwire.trace import perfetto, trace_file
+from thinwire.trace import trace_file
 from thinwire.trace.recorder import (
     BACKWARD,
     FORWARD,
@@ -242,8 +242,3 @@ def test_servers_in_threads_have_a_track_of_their_own(outcomes):
             assert (
                 call["begun_seconds"] <= span["begin_seconds"] <= span["end_seconds"] <= call["ended_seconds"]
             )
-
-
-def test_events_for_perfetto_are_made_from_the_merged_trace(trace):
-    threads = {e["args"]["name"] for e in perfetto.events(trace) if e["name"] == "thread_name"}
-    assert {"compute", "communication world", "communication node", "server"} <= threads

@@ -153,8 +153,7 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-CELL = cells("demo")[0]
-RUN = f"thinwire run demo {CELL.path}"
+RUN = f"thinwire run demo {FIRST.path}"
 
 
 def test_the_folder_of_results_is_repeated_if_it_is_not_the_default(tmp_path, monkeypatch):
@@ -168,12 +167,12 @@ def test_the_folder_of_results_is_repeated_if_it_is_not_the_default(tmp_path, mo
 
 def test_a_command_makes_what_its_message_is_about(tmp_path):
     more = f"--results {tmp_path}"
-    assert result_files.run_command(CELL, tmp_path) == f"`{RUN} {more}`"
-    deviating = replace(CELL, transport="processes", deviates=True)
+    assert result_files.run_command(FIRST, tmp_path) == f"`{RUN} {more}`"
+    deviating = replace(FIRST, transport="processes", deviates=True)
     assert result_files.run_command(deviating, tmp_path) == f"`{RUN} --transport processes {more}`"
-    measured = replace(CELL, transport="processes")
-    assert result_files.advice(measured, tmp_path).endswith(f"`thinwire train demo {CELL.block} {more}`")
-    assert result_files.data_command(CELL, tmp_path) == f"`thinwire data digits {more}`"
-    small = replace(CELL, data=Module("small", "digits", {"size": 24}))
+    measured = replace(FIRST, transport="processes")
+    assert result_files.advice(measured, tmp_path).endswith(f"`thinwire train demo {FIRST.block} {more}`")
+    assert result_files.data_command(FIRST, tmp_path) == f"`thinwire data digits {more}`"
+    small = replace(FIRST, data=Module("small", "digits", {"size": 24}))
     expected = f"`thinwire data digits --label small --options '{{\"size\": 24}}' {more}`"
     assert result_files.data_command(small, tmp_path) == expected

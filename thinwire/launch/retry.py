@@ -1,16 +1,15 @@
 """Starts a run, finds out why it ended, and starts it again if processes are lost.
 
-This goes on until the run has a record or cannot have one now.
-
-What counts as a result is decided here, from the published record and from how the processes say they ended.
-Exit codes are not trusted: a plug-in can end its process with any of them.
+It does so until the run has a record or cannot have one now. What counts as a result is decided here, from
+the published record and from how the processes say they ended. Exit codes are not trusted: a plug-in can end
+its process with any of them.
 """
 
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import Signals
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from thinwire.base import digests
 from thinwire.base.errors import ResourceError, UserError
@@ -56,7 +55,7 @@ Start = Callable[[Callable[[], bool]], AttemptEnd]
 class Diagnosis(NamedTuple):
     """Why a run ended that has published nothing."""
 
-    status: str
+    status: Status
     reason: str
     lost: bool  # a process was lost: another attempt may succeed
     hosts: frozenset[str] = frozenset()  # on which processes were lost
@@ -79,7 +78,7 @@ def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
     sentence, lost = _CAUSES[cause.how]
     meanwhile = f" while it {cause.doing}" if cause.doing else ""
     reason = sentence.format(**cause._asdict(), who=cause.who, meanwhile=meanwhile)
-    status = "diverged" if cause.how is How.DIVERGED else "failed"
+    status: Status = "diverged" if cause.how is How.DIVERGED else "failed"
     if not lost:
         return Diagnosis(status, reason, lost)
     # A rank that is silent does not say so itself, and leaves no report.
@@ -202,12 +201,12 @@ def _collect_record(cell: Cell, results: Path, published: bool, hold: bool) -> R
     return written
 
 
-def _publish_failure(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> None:
+def _publish_failure(cell: Cell, results: Path, status: Status, reason: str, hold: bool) -> None:
     """Publish how a run ended whose processes could not do so; with `hold` its record stays unpublished."""
     partial = partial_folder(results, cell)
     made = Record(
         kind=cell.kind,
-        status=cast(Status, status),
+        status=status,
         reason=reason,
         cell=cell.identity(),
         fingerprint=cell.fingerprint,

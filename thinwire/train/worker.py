@@ -121,10 +121,7 @@ class Worker:
         run.lr = lr
         # One worker after another does this: between passes over models, a hash takes several times as long.
         self._forward_seed = self._forward_stream.at(step)
-        run.reseed(
-            own=lambda: self._method_stream.at(step),
-            shared=lambda: self._shared_stream.at(step),
-        )
+        run.reseed(own=lambda: self._method_stream.at(step), shared=lambda: self._shared_stream.at(step))
         for group in run.optimizer.param_groups:
             group["lr"] = lr
 
