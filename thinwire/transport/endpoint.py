@@ -135,10 +135,13 @@ class Endpoint:
         group, call = pending.group, pending.call
         match call.verb:
             case "mean":
+                if not call.fresh:
+                    metering.mean(group, call.kind, nbytes(call.tensors))
                 return self._verbs.mean(group, call, number)
             case "gather":
                 return self._verbs.gather(group, call, number)
             case "broadcast":
+                metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
                 return self._verbs.broadcast(group, call, number)
         return self._verbs.push_pull(group, call, number)
 

@@ -95,6 +95,18 @@ def divide_after_sum(totals: list[Tensor], size: int) -> None:
         torch._foreach_div_(totals, size)
 
 
+def mean_in_order(own: list[Tensor], others: list[list[Tensor]]) -> None:
+    """Write the mean of everybody's tensors, of one type, into `own`, those of rank 0.
+
+    Tensors are added in the order of the ranks, so that the rounding is the same every time.
+    """
+    size = 1 + len(others)
+    divide_before_sum(own, size)
+    for tensors in others:
+        torch._foreach_add_(own, shares(tensors, size))
+    divide_after_sum(own, size)
+
+
 def flat_share(tensors: list[Tensor], pool: Pool, size: int) -> Tensor:
     """What a worker adds to the sum as one flat tensor, for an all-reduce in place.
 
@@ -128,14 +140,10 @@ class PartMean(Server):
         self.mean: Tensor
 
     def update(self, pushes: list[Payload]) -> Payload:
-        """Add the pushes in the order of the ranks."""
-        first, *others = [tensor for push in pushes for tensor in push.values()]
-        total = [first.clone()]
-        divide_before_sum(total, len(pushes))
-        for other in others:
-            torch._foreach_add_(total, shares([other], len(pushes)))
-        divide_after_sum(total, len(pushes))
-        (self.mean,) = total
+        """Keep the mean of the pushes."""
+        first, *others = [list(push.values()) for push in pushes]
+        (self.mean,) = own = [tensor.clone() for tensor in first]
+        mean_in_order(own, others)
         return {}
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import flat_tensors, messages, metering
 from thinwire.transport.call import Call, Finish, Group
 from thinwire.transport.messages import FIRST_TAG_OF_CALLS, PointToPoint
@@ -74,8 +74,6 @@ class Distributed:
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         """Ring all-reduce, perhaps after others have ended."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
-        if not call.fresh:
-            metering.mean(group, call.kind, nbytes(tensors))
         by_type = flat_tensors.by_dtype(tensors)
         rows = [flat_tensors.flat_share(same_type, self._pool, group.size) for same_type in by_type]
         ended = self._begin(call, rows, partial(dist.all_reduce, group=self._process_group, async_op=True))
@@ -88,7 +86,6 @@ class Distributed:
         return finish
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
         by_type = flat_tensors.by_dtype(call.tensors)
         rows = [self._pool.take(same_type) for same_type in by_type]
         for same_type, row in zip(by_type, rows):

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import torch
 from greenlet import getcurrent, greenlet
-from torch import Tensor
 
 from thinwire.base.errors import MethodError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
@@ -210,7 +209,7 @@ def _mean(members: list[Pending[object]]) -> None:
     if len(members) > 1:
         everybody = [total, *(call.tensors for call in calls[1:])]
         for own, *others in zip(*map(flat_tensors.by_dtype, everybody)):
-            _mean_of_one_type(own, others)
+            flat_tensors.mean_in_order(own, others)
     size = nbytes(total)
     for member in members:
         call = member.call
@@ -222,18 +221,6 @@ def _mean(members: list[Pending[object]]) -> None:
         if len(members) > 1:
             metering.mean(member.group, call.kind, size)
         member.complete(call.tensors)
-
-
-def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
-    """Write the mean of everybody's tensors into `own`, the tensors of rank 0.
-
-    Tensors are added in the order of the ranks, so that the rounding is the same every time.
-    """
-    count = 1 + len(others)
-    flat_tensors.divide_before_sum(own, count)
-    for tensors in others:
-        torch._foreach_add_(own, flat_tensors.shares(tensors, count))
-    flat_tensors.divide_after_sum(own, count)
 
 
 def _gather(members: list[Pending[object]]) -> None:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
 
-from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
+from thinwire.traffic.payload import Payload, bytes_by_kind
 from thinwire.transport import flat_tensors, messages, metering
 from thinwire.transport.call import Call, Finish, Group, Outcomes, Together
 from thinwire.transport.device import SideStream
@@ -41,8 +41,6 @@ class OnDeviceGroup:
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         """Ring all-reduce."""
-        if not call.fresh:
-            metering.mean(group, call.kind, nbytes(call.tensors))
 
         def exchange() -> list[Tensor]:
             tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
@@ -65,7 +63,6 @@ class OnDeviceGroup:
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
         """Send along a chain."""
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
 
         def exchange() -> list[Tensor]:
             for same_type in flat_tensors.by_dtype(call.tensors):

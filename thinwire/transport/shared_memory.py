@@ -91,8 +91,6 @@ class SharedMemory:
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
-        if not call.fresh:
-            metering.mean(group, call.kind, nbytes(tensors))
 
         def exchange() -> list[Tensor]:
             by_type = flat_tensors.by_dtype(call.tensors), flat_tensors.by_dtype(tensors)
@@ -103,8 +101,6 @@ class SharedMemory:
         return self._submit(group, call, number, exchange)
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
-
         def exchange() -> list[Tensor]:
             for same_type in flat_tensors.by_dtype(call.tensors):
                 self._broadcast(same_type, call.partner)
