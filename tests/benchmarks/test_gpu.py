@@ -19,18 +19,8 @@ BENCHMARK, WHEELS = ROOT / "benchmarks/gpu.py", ROOT / "benchmarks/gpu_wheels.sh
 # What a machine has that has torch and the packages that the script for wheels names, with what they need.
 THERE = (
     *("torch", "torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock"),
-    *(
-        "fsspec",
-        "numpy",
-        "numpy.libs",
-        "torchvision",
-        "torchvision.libs",
-        "PIL",
-        "pillow.libs",
-        "yaml",
-        "_yaml",
-    ),
-    *("pyarrow", "rich", "markdown_it", "mdurl", "pygments", "safetensors"),
+    *("fsspec", "numpy", "numpy.libs", "torchvision", "torchvision.libs", "PIL", "pillow.libs", "yaml"),
+    *("_yaml", "pyarrow", "rich", "markdown_it", "mdurl", "pygments", "safetensors"),
 )
 CARRIED = (
     *("pydantic", "pydantic_core", "annotated_types", "typing_inspection", "greenlet"),

@@ -25,16 +25,7 @@ from thinwire.plugins import ROOT
 from thinwire.simulation.without_data import CellWithoutData
 
 VIEWS = (
-    "view",
-    "slice",
-    "select.",
-    "t.",
-    "transpose",
-    "as_strided",
-    "unsqueeze",
-    "expand",
-    "detach",
-    "alias",
+    *("view", "slice", "select.", "t.", "transpose", "as_strided", "unsqueeze", "expand", "detach", "alias"),
 )
 
 

@@ -1,6 +1,7 @@
 """The recorder of one worker, by itself."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -115,9 +116,8 @@ def call_of(recorder):
 def test_a_server_in_a_thread_has_spans_of_its_own():
     recorder = Recorder(3)
     call = call_of(recorder)
-    thread = threading.Thread(target=call.serve, args=([{"values": torch.zeros(2)}],))
-    thread.start()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call.serve, [{"values": torch.zeros(2)}]).result()
     assert not recorder.spans
     assert [(span.step, span.activity.kind) for span in call.recorded.server_spans] == [(7, SERVER)]
 

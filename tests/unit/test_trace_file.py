@@ -129,10 +129,8 @@ def slices_by_track(events):
 def test_every_event_has_the_keys_of_its_kind(events):
     for event in events:
         assert NEEDED[event["ph"]] <= event.keys(), event
-        assert isinstance(event["pid"], int)
-        assert isinstance(event["tid"], int)
-        for time in ("ts", "dur"):
-            assert event.get(time, 0) >= 0, event
+        assert {type(event["pid"]), type(event["tid"])} == {int}
+        assert min(event.get(time, 0) for time in ("ts", "dur")) >= 0, event
 
 
 def test_metadata_names_every_process_and_track_once(events):
