@@ -15,7 +15,7 @@ from thinwire.config.hardware import load_accelerator
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Track
 from thinwire.report import track
-from thinwire.simulation.device_clock import seconds_of_passes
+from thinwire.simulation.device_clock import passes_of
 from thinwire.simulation.simulate import SimulatedCell
 from thinwire.train.record_check import SoundRecord
 
@@ -95,5 +95,5 @@ def test_with_an_accelerator_seconds_do_not_depend_on_this_machine(tmp_path):
         return [sum(o.seconds for o in step if hasattr(o, "seconds")) for step in made.steps[0]]
 
     assert computed() == computed()
-    passes = seconds_of_passes(small, load_accelerator("a100_fp32"))
+    passes = sum(passes_of(small, small.workers, load_accelerator("a100_fp32")).values())
     assert passes < computed()[1] < 3 * passes

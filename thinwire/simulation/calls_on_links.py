@@ -248,19 +248,16 @@ def _can_stand(programs: Sequence[Program]) -> bool:
 
     The first one says how large the call is, and for which others it is held back.
     """
-    handed: dict[str, set[tuple[HandOver, ...]]] = {}
+    handed: defaultdict[str, set[tuple[HandOver, ...]]] = defaultdict(set)
     holds = False
     for program in programs:
-        operations = [operation for step in program for operation in step]
-        if any(isinstance(operation, HandOver) and operation.verb in MESSAGES for operation in operations):
+        instructions = [instruction for step in program for instruction in step]
+        holds = holds or any(isinstance(each, Hold) for each in instructions)
+        calls = [each for each in instructions if isinstance(each, HandOver)]
+        if any(call.verb in MESSAGES for call in calls):
             return False
-        holds = holds or any(isinstance(operation, Hold) for operation in operations)
-        own: dict[str, list[HandOver]] = {}
-        for operation in operations:
-            if isinstance(operation, HandOver):
-                own.setdefault(operation.channel, []).append(operation)
-        for channel, calls in own.items():
-            handed.setdefault(channel, set()).add(tuple(calls))
+        for channel in {call.channel for call in calls}:
+            handed[channel].add(tuple(call for call in calls if call.channel == channel))
     if holds and (len(programs) > 1 or len(handed) > 1):
         return False
     return all(len(alike) == 1 for channel, alike in handed.items() if channel != "node")

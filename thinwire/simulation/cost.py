@@ -18,7 +18,7 @@ import numpy as np
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
 from thinwire.config.hardware import Accelerator, accelerator_of, load_accelerator
-from thinwire.simulation.device_clock import seconds_of_passes
+from thinwire.simulation.device_clock import passes_of
 from thinwire.simulation.stand_ins import dataset_of, weights
 from thinwire.train.result_files import data_command, data_folder
 
@@ -70,7 +70,8 @@ def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Accelerator], res
         batch = cell.recipe.batch_per_worker(cell.workers)
         key = cell.dataset, cell.model.label, batch
         if key not in steps:
-            steps[key] = seconds_of_passes(cell, device_of(cell)), _BYTES_OF_A_WEIGHT * weights(cell)
+            passes = passes_of(cell, cell.workers, device_of(cell))
+            steps[key] = sum(passes.values()), _BYTES_OF_A_WEIGHT * weights(cell)
         if cell.dataset not in inputs:
             inputs[cell.dataset] = _training_inputs(cell, results)
         of_epoch = cell.recipe.epoch_steps or inputs[cell.dataset] // (batch * cell.workers)

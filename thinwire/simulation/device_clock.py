@@ -24,11 +24,11 @@ from thinwire.api.parameters import parameters
 from thinwire.base.placement import counted_as_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.hardware import Accelerator
-from thinwire.optim.recipe import Recipe
-from thinwire.simulation.program import Compute, Step
+from thinwire.simulation.program import Compute, Post, Step, Wait
 from thinwire.simulation.stand_ins import Network
 from thinwire.trace.recorder import (
     BACKWARD,
+    DECODE,
     FORWARD,
     HARNESS,
     INPUTS,
@@ -43,14 +43,8 @@ from thinwire.train.tracing import cut_into_layers
 
 # What only describes or names memory.
 _FREE = (
-    "empty",
-    "empty_like",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-    "device",
-    "detach",
-    "alias",
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+    *("device", "detach", "alias"),
 )
 # How many times as long as reading and writing its input once, on large tensors; measured on an H100.
 PASSES = {"topk": 8.2, "sort": 18.0, "cumsum": 1.4, "nonzero": 2.0, "nonzero_static": 2.0}
@@ -213,22 +207,18 @@ def pass_seconds(
     return dict(seconds)
 
 
-def passes_of(network: Network, recipe: Recipe, workers: int, device: Accelerator) -> dict[Span, float]:
-    """The seconds of each span of both passes, on the batch that one of so many workers has."""
-    inputs = partial(blank, recipe.batch_per_worker(workers), network.shape, network.of_text)
-    return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
-
-
-def seconds_of_passes(cell: Cell, device: Accelerator) -> float:
-    """The seconds of both passes of a worker of a cell on a device.
+def passes_of(cell: Cell, workers: int, device: Accelerator) -> dict[Span, float]:
+    """The seconds of each span of both passes of a cell, on the batch that one of so many workers has.
 
     Raises:
         UserError: the network cannot be built for the data of the cell.
     """
-    return sum(passes_of(Network(cell), cell.recipe, cell.workers, device).values())
+    network, recipe = Network(cell), cell.recipe
+    inputs = partial(blank, recipe.batch_per_worker(workers), network.shape, network.of_text)
+    return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
 
 
-def seconds_on_device(passes: Mapping[Span, float], computed: Compute) -> float:
+def _seconds_on_device(passes: Mapping[Span, float], computed: Compute) -> float:
     """What a computation takes that a `DeviceClock` has timed, but for the passes, which have these seconds.
 
     What the harness does takes none.
@@ -244,15 +234,33 @@ def seconds_on_device(passes: Mapping[Span, float], computed: Compute) -> float:
     return passes.get((kind, name), 0.0)
 
 
-def on_device(passes: Mapping[Span, float], steps: Sequence[Step]) -> list[Step]:
-    """The steps, with what each computation takes on the device."""
-    return [
-        [
-            replace(each, seconds=seconds_on_device(passes, each)) if isinstance(each, Compute) else each
-            for each in step
-        ]
-        for step in steps
-    ]
+def on_device(
+    passes: Mapping[Span, float], steps: Sequence[Step], members: Mapping[str, int] | None = None
+) -> list[Step]:
+    """The steps, with what each computation takes on the device.
+
+    Args:
+        passes: the seconds of their spans.
+        steps: timed by a `DeviceClock`.
+        members: of each channel, if there are others than in these steps. Decoding what all of them gathered
+            takes longer with their number.
+    """
+    made: list[Step] = []
+    for step in steps:
+        own: Step = []
+        gathers = {post.call: post for post in step if isinstance(post, Post) and post.verb == "gather"}
+        payloads = 1.0  # of the last answer, over those in this step
+        for operation in step:
+            if isinstance(operation, Wait) and members is not None:
+                call = gathers.get(operation.call)
+                payloads = members[call.channel] / len(call.members) if call else 1.0
+            if isinstance(operation, Compute):
+                seconds = _seconds_on_device(passes, operation)
+                more = payloads if operation.kind == DECODE else 1.0
+                operation = replace(operation, seconds=seconds * more)
+            own.append(operation)
+        made.append(own)
+    return made
 
 
 def blank(batch: int, shape: tuple[int, ...], of_text: bool) -> tuple[Tensor, Tensor]:

@@ -20,8 +20,8 @@ from thinwire.config.hardware import ClusterDescription, Link, load_accelerator,
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
-from thinwire.simulation.stand_ins import weights
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, reason_of
+from thinwire.simulation.stand_ins import reason_of, weights
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 
 @dataclass(frozen=True)

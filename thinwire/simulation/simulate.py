@@ -27,7 +27,6 @@ from thinwire.simulation.program import (
     no_hand_over,
     program_of,
 )
-from thinwire.simulation.stand_ins import Network
 from thinwire.simulation.timeline import Timeline, simulate
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
@@ -43,12 +42,7 @@ class SimulatedCell:
     """A cell whose schedule is known, for any clusters with so many workers and nodes."""
 
     def __init__(
-        self,
-        cell: Cell,
-        results: Path,
-        cluster: Cluster,
-        steps: int = STEPS,
-        accelerator: str | None = None,
+        self, cell: Cell, results: Path, cluster: Cluster, steps: int = STEPS, accelerator: str | None = None
     ) -> None:
         """Mirror one worker of each role.
 
@@ -79,8 +73,8 @@ class SimulatedCell:
         if device is None:
             self._measured, seconds_of = runs[0].steps, typical
         else:
-            passes = passes_of(Network(cell), cell.recipe, cluster.workers, device)
-            self._measured, seconds_of = [], partial(on_device, passes)
+            self._measured = []
+            seconds_of = partial(on_device, passes_of(cell, cluster.workers, device))
         self.steps: dict[int, list[Step]] = {run.worker: seconds_of(run.steps) for run in runs}
 
     def on(self, described: ClusterDescription) -> Timeline:

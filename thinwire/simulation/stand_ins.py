@@ -19,7 +19,7 @@ from torch import Tensor
 from thinwire import plugins
 from thinwire.api.model import Model
 from thinwire.api.run import Task
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, message_of
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell
@@ -164,6 +164,11 @@ def weights(cell: Cell) -> int:
     """
     with torch.device("meta"):
         return sum(weight.numel() for weight in Network(cell).build().parameters())
+
+
+def reason_of(error: Exception) -> str:
+    """Why a method or a network cannot be simulated: its modules may raise anything without their data."""
+    return str(error) if isinstance(error, UserError) else message_of(error)
 
 
 def small_task(network: Network, cell: Cell, results: Path, device: torch.device) -> Task:

@@ -28,8 +28,8 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate, WithoutData
 from thinwire.simulation.simulate import SimulatedCell, to_common_speed
 from thinwire.simulation.simulated_file import with_speed_up
-from thinwire.simulation.stand_ins import stands_in
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, reason_of
+from thinwire.simulation.stand_ins import reason_of, stands_in
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common; the second is without data.

@@ -1,8 +1,7 @@
 """The time of a cell on a described cluster and device, without its data: for networks that no laptop trains.
 
 What a worker calls depends on the shapes of its model, and not on its inputs. So a worker of each role is
-mirrored with two small inputs, on few nodes; see `thinwire.simulation.scaled`. Its seconds are those of a
-described device:
+mirrored with two small inputs, on few nodes; see `Schedules`. Its seconds are those of a described device:
 
 - passes, with the batch of the cell, from the shapes of the network (`pass_seconds`);
 - codecs, methods, optimizers and servers from the operations that the mirrored worker runs (`DeviceClock`);
@@ -21,37 +20,31 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 
-from thinwire.base.errors import UserError, message_of
+from thinwire.api.channel import hosting_rank
+from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell, prepares
 from thinwire.config.hardware import Accelerator, ClusterDescription, load_accelerator
 from thinwire.config.suite_schema import Round
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.device_clock import DeviceClock, passes_of, seconds_on_device
+from thinwire.simulation.device_clock import DeviceClock, on_device, passes_of
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.program import (
-    Compute,
-    Floats,
-    Operation,
-    Post,
-    Program,
-    Step,
-    Wait,
-    Work,
-    program_of,
-)
-from thinwire.simulation.scaled import Schedule, Schedules
+from thinwire.simulation.program import MESSAGES, Floats, Operation, Post, Program, Step, Work, program_of
 from thinwire.simulation.stand_ins import INPUTS_OF_A_WORKER, Network, prepare_small, small_task
 from thinwire.simulation.timeline import Timeline, simulate
-from thinwire.trace.recorder import DECODE
 
-_FEW_NODES = 2  # on which schedules are known
+_FEW, _MORE = 2, 3  # nodes on which workers are mirrored
+_OF_ALL, _WITHOUT_PARTNERS = ("world", "unmetered"), ("mean", "gather")
+_MOST_WORKERS_ANEW = 32  # with more, the calls of all of them take minutes
 EVERY_STEP = Round(steps=1)
 
 
-def reason_of(error: Exception) -> str:
-    """Why a method or a network cannot be simulated: its modules may raise anything without their data."""
-    return str(error) if isinstance(error, UserError) else message_of(error)
+@dataclass(frozen=True)
+class Schedule:
+    """What all workers of a cluster do."""
+
+    steps: list[list[Step]]  # of each role
+    role_of: list[int]  # of each worker: the index of its role
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class CellWithoutData:
         """
         device = load_accelerator(accelerator)
         network = Network(cell)
-        self._passes = passes_of(network, cell.recipe, workers_per_node, device)
+        self._passes = passes_of(cell, workers_per_node, device)
         if step_seconds is not None:
             known = step_seconds / sum(self._passes.values())
             self._passes = {span: known * seconds for span, seconds in self._passes.items()}
@@ -111,21 +104,18 @@ class CellWithoutData:
         )
         # The first step of a run may differ, and others should not be like it.
         first = self._mirrored if self._others else max(2, self._mirrored) - self._mirrored
-        self._schedules: Schedules
         if like is not None and like._schedules.all_alike:
-            self._schedules = like._schedules
+            self._schedules: Schedules = like._schedules
         else:
-            self._schedules = Schedules(self._mirrored_cells(small, network, device), first, self._mirrored)
+            self._schedules = Schedules(self._cells(small, network, device), first, self._mirrored)
         self._known: dict[tuple[int, int], list[Program]] = {}  # by the numbers of nodes and of steps
-        if self._others and any(not isinstance(made, Work) for made in self._programs(_FEW_NODES, 1)[0][0]):
+        if self._others and any(not isinstance(made, Work) for made in self._programs(_FEW, 1)[0][0]):
             raise UserError(
                 f"{cell.method.label}: of a round of {rounds.steps} steps {self._mirrored} are mirrored, and "
                 "the first of them has calls, so the others cannot be like it: let more be mirrored"
             )
 
-    def _mirrored_cells(
-        self, small: Cell, network: Network, device: Accelerator
-    ) -> Callable[[int], MirroredCell]:
+    def _cells(self, small: Cell, network: Network, device: Accelerator) -> Callable[[int], MirroredCell]:
         """Gives the cell with small inputs on so many nodes; each has as many steps in an epoch."""
         load = partial(small_task, network)
         # What a method has prepared is read each time that a worker is mirrored.
@@ -179,34 +169,131 @@ class CellWithoutData:
         return self._known[nodes, length]
 
     def schedule(self, nodes: int) -> Schedule:
-        """What the workers of so many nodes do in the mirrored steps, with the seconds of the device.
-
-        Raises:
-            UserError: so many workers cannot be mirrored, and have to be.
-        """
-        mirrored = self._schedules.on(nodes, self._per_node)
-        members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
-        steps = [[self._on_device(step, members) for step in own] for own in mirrored.steps]
-        return Schedule(steps, mirrored.role_of)
+        """The mirrored steps of all workers of so many nodes, in seconds of the device; raises as `on`."""
+        mirrored, sizes = self._schedules.on(nodes, self._per_node), _sizes(self._cluster(nodes))
+        return Schedule([on_device(self._passes, own, sizes) for own in mirrored.steps], mirrored.role_of)
 
     def _cluster(self, nodes: int) -> Cluster:
         return Cluster(nodes * self._per_node, nodes)
 
-    def _on_device(self, step: Step, members: dict[str, int]) -> Step:
-        """The step, with the seconds of the device, where channels have so many members."""
-        made: list[Operation] = []
-        gathers = {post.call: post for post in step if isinstance(post, Post) and post.verb == "gather"}
-        payloads = 1.0  # of the last answer, over those of the mirrored one
-        for operation in step:
-            match operation:
-                case Compute():
-                    operation = replace(operation, seconds=self._seconds(operation, payloads))
-                case Wait(call):
-                    answered = gathers.get(call)
-                    payloads = members[answered.channel] / len(answered.members) if answered else 1.0
-            made.append(operation)
-        return made
 
-    def _seconds(self, computed: Compute, payloads: float) -> float:
-        seconds = seconds_on_device(self._passes, computed)
-        return seconds * payloads if computed.kind == DECODE else seconds
+def _sizes(cluster: Cluster) -> dict[str, int]:
+    """How many members each channel has."""
+    return {channel: len(members) for channel, members in cluster.groups(0).items()}
+
+
+class Schedules:
+    """The schedules of a cell on any number of nodes of one size, or of any size if `all_alike`.
+
+    On more nodes than two, a worker at the same place calls the same, but the server of a key is where the
+    key says. How much a worker sends, or to whom, may depend on the number of workers: a worker on three
+    nodes tells, and then each number of nodes is mirrored anew. It also tells how much longer a server takes
+    with each worker that pushes to it.
+
+    All members of a channel make the same calls. So where one worker makes only means and gathers among all
+    workers, all of them are alike, and nodes of any size have the same schedule.
+    """
+
+    def __init__(self, mirrored: Callable[[int], MirroredCell], first: int, steps: int) -> None:
+        """Mirror a worker of each role on two nodes, and one worker on three.
+
+        Args:
+            mirrored: gives the cell on so many nodes.
+            first: step of the schedule; earlier ones are left out.
+            steps: of the schedule.
+
+        Raises:
+            UserError: the method cannot run on two nodes, or as `MirroredCell`.
+        """
+        self._mirrored, self._first, self._steps = mirrored, first, steps
+        few, more = mirrored(_FEW), mirrored(_MORE)
+        self._per_node = more.cluster.workers_per_node
+        other = more.run(0, first + steps).steps[first:]
+        posts = [post for step in other for post in _posts(step)]
+        self.all_alike = all(p.channel in _OF_ALL and p.verb in _WITHOUT_PARTNERS for p in posts)
+        if self.all_alike:
+            known = Schedule([few.run(0, first + steps).steps[first:]], [0] * few.cluster.workers)
+        else:
+            known = self._mirrored_on(few)
+        self._known = {(_FEW, self._per_node): known}
+        own = known.steps[known.role_of[0]]
+        pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
+        # Otherwise the keys are multiples of the number of workers, so that one of them has all servers.
+        self._by_key = all(one.key == two.key for one, two in pairs)
+        # Of each server, by its key on two nodes.
+        self._growth = {(one.channel, one.key): _growth(one, two) for one, two in pairs if one.server_seconds}
+        many = [[len(_posts(step)) for step in made] for made in (own, other)]
+        self._scales = many[0] == many[1] and all(self._same(one, two) for one, two in pairs)
+        self.all_alike = self.all_alike and self._scales
+
+    def on(self, nodes: int, per_node: int) -> Schedule:
+        """The schedule on so many nodes of so many workers.
+
+        Raises:
+            UserError: as `MirroredCell`, where it has to be mirrored on these nodes; or they are too many.
+        """
+        if (nodes, per_node) not in self._known:
+            workers = nodes * per_node
+            if not self._scales and workers > _MOST_WORKERS_ANEW:
+                raise UserError(
+                    "what it calls depends on the number of workers, so it is mirrored on each, and with "
+                    f"{workers:,} that takes too long: give at most {_MOST_WORKERS_ANEW}"
+                )
+            if self.all_alike:
+                (own,) = self._known[_FEW, self._per_node].steps
+                made = Schedule([own], [0] * workers)
+            else:
+                made = self._scaled(nodes) if self._scales else self._mirrored_on(self._mirrored(nodes))
+            self._known[nodes, per_node] = made
+        return self._known[nodes, per_node]
+
+    def _mirrored_on(self, cell: MirroredCell) -> Schedule:
+        found = cell.roles(self._first + self._steps)
+        role_of = {worker: number for number, (role, _) in enumerate(found) for worker in role.workers}
+        steps = [run.steps[self._first :] for _, run in found]
+        return Schedule(steps, [role_of[worker] for worker in range(cell.cluster.workers)])
+
+    def _scaled(self, nodes: int) -> Schedule:
+        few, per_node = self._known[_FEW, self._per_node], self._per_node
+        sizes = _sizes(Cluster(nodes * per_node, nodes))
+        steps = [[[self._moved(op, sizes) for op in step] for step in own] for own in few.steps]
+        # The first node may differ from all others.
+        first, second = few.role_of[:per_node], few.role_of[per_node:]
+        return Schedule(steps, first + second * (nodes - 1))
+
+    def _moved(self, operation: Operation, sizes: dict[str, int]) -> Operation:
+        """The operation in channels of other sizes: the server of its key, and how long that one takes."""
+        if not isinstance(operation, Post) or operation.verb != "push_pull":
+            return operation
+        size = sizes[operation.channel]
+        # A call that has no work for its server, such as a pull alone, has none on more nodes.
+        growth = self._growth.get((operation.channel, operation.key), 0.0)
+        seconds = operation.server_seconds * (1 + growth * (size - len(operation.members)))
+        partner = hosting_rank(_key(operation), size) if self._by_key else operation.partner
+        return replace(operation, partner=partner, server_seconds=seconds)
+
+    def _same(self, post: Post, other: Post) -> bool:
+        """Does a call on two nodes tell what it is on any number of them?"""
+        moves = self._by_key and post.verb == "push_pull"
+        one, two = (
+            (made.channel, made.verb, made.ragged, made.ragged or made.sent_bytes, moves or made.partner)
+            for made in (post, other)
+        )
+        # To whom a message goes may follow from the number of workers.
+        return one == two and post.verb not in MESSAGES
+
+
+def _growth(few: Post, more: Post) -> float:
+    """By what share of the server's time on two nodes each member adds to it that there is only on three."""
+    members = len(more.members) - len(few.members)
+    return (more.server_seconds / few.server_seconds - 1) / members if members else 0.0
+
+
+def _posts(step: Step) -> list[Post]:
+    return [operation for operation in step if isinstance(operation, Post)]
+
+
+def _key(post: Post) -> int | str:
+    """The key of a call to a server, which a record has as text."""
+    number = int(post.key) if post.key.removeprefix("-").isdecimal() else post.key
+    return number if hosting_rank(number, len(post.members)) == post.partner else post.key
