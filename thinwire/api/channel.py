@@ -1,19 +1,9 @@
 """Channels: the only way from one worker to another. All traffic on them is metered.
 
 A channel connects the workers of a group. A worker's *rank* is its place in that group. A *verb* is a way to
-communicate:
-
-- `mean(tensors)`: the mean over the workers, written into the tensors
-- `gather(payload)`: everybody's payload, in the order of the ranks
-- `broadcast(tensors, source)`: the tensors of one worker, written into everybody's
-- `push_pull(key, payload, server)`: the answer of a parameter server to everybody's payload
-- `push_pulls(pushes)`: several of these, before the worker waits for any answer
-- `reduce_scatter(parts)`: the mean of part j over the workers, for the worker with rank j
-- `send(payload, to)` and `receive(source)`: one message from worker to worker
-
-Each verb takes tensors and returns a `Pending` at once. Its `wait()` returns the answer. Until `wait()`
-returns, the method must neither read nor change these tensors. It must never write to the answers of `gather`
-and `push_pull`, because several workers may share them. Payloads consist of flat tensors: see
+communicate. Each takes tensors and returns a `Pending` at once. Its `wait()` returns the answer. Until
+`wait()` returns, the method must neither read nor change these tensors. It must never write to the answers of
+`gather` and `push_pull`, because several workers may share them. Payloads consist of flat tensors: see
 `thinwire.traffic.payload`.
 
 All members of a group call the same verbs in the same order. Only `send` and `receive` are matched in pairs.

@@ -19,6 +19,7 @@ from thinwire.base.errors import UserError
 # The key under which a JSON object stores the digest of its other entries.
 _OWN = "sha256"
 _CHUNK_BYTES = 2**24
+Content = dict[str, Any]
 
 
 class Damaged(UserError):
@@ -62,7 +63,7 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
     files.write_json(path, {**content, _OWN: of_object(content)})
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Content:
     """Return what `write_json` has written, without the digest.
 
     Raises:
@@ -72,7 +73,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return read_json_and_digest(path)[0]
 
 
-def read_json_and_digest(path: Path) -> tuple[dict[str, Any], str]:
+def read_json_and_digest(path: Path) -> tuple[Content, str]:
     """Return what `write_json` has written, and its digest; errors are those of `read_json`."""
     with reading(path):
         try:

@@ -7,7 +7,7 @@ import io
 import textwrap
 import tokenize
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args, get_origin, get_type_hints
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,6 +22,12 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+class Configured(Protocol):
+    """The class of a plug-in."""
+
+    Config: Any
+
+
 class Option(NamedTuple):
     """One option, as it is shown to the user."""
 
@@ -31,13 +37,13 @@ class Option(NamedTuple):
     help: str
 
 
-def resolve(plugin_class: type, options: Mapping[str, object]) -> Any:
+def resolve(plugin_class: Configured, options: Mapping[str, object]) -> Any:
     """Return the `Config` of a plug-in with these options; all others have their defaults.
 
     Raises:
         Problems: every unknown name, wrong type and value out of range, in one message.
     """
-    config: Any = plugin_class.Config  # type: ignore[attr-defined]
+    config = plugin_class.Config
     limits = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     strict = pydantic.dataclasses.dataclass(config, config=limits)
     # YAML has lists but no tuples.
@@ -80,9 +86,9 @@ def as_dict(config: Any) -> dict[str, Any]:
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
 
 
-def describe(plugin_class: type) -> list[Option]:
+def describe(plugin_class: Configured) -> list[Option]:
     """Return the options of a plug-in; the help of each is the comment above it or at the end of its line."""
-    config: Any = plugin_class.Config  # type: ignore[attr-defined]
+    config = plugin_class.Config
     try:
         source = textwrap.dedent(inspect.getsource(config))
     except (OSError, TypeError):

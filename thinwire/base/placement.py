@@ -66,22 +66,18 @@ class Cluster:
         """All workers."""
         return tuple(range(self.workers))
 
-    def node_mates(self, worker: int) -> tuple[int, ...]:
-        """The workers of this worker's node, itself included."""
-        first = self.node_of(worker) * self.workers_per_node
-        return tuple(range(first, first + self.workers_per_node))
-
-    def across_nodes(self, worker: int) -> tuple[int, ...]:
-        """One worker of each node, namely the one with the same place on its node as this worker."""
-        place = worker % self.workers_per_node
-        return tuple(range(place, self.workers, self.workers_per_node))
-
     def groups(self, worker: int) -> dict[str, tuple[int, ...]]:
-        """The members of each channel of a worker, by the channel's name; `unmetered` is for evaluation."""
+        """The members of each channel of a worker, by the channel's name.
+
+        `node` has the workers of its node, `across` the worker of each node with the same place as this one;
+        `unmetered` is for evaluation.
+        """
+        node, place = divmod(worker, self.workers_per_node)
+        first = node * self.workers_per_node
         return {
             "world": self.world(),
-            "node": self.node_mates(worker),
-            "across": self.across_nodes(worker),
+            "node": tuple(range(first, first + self.workers_per_node)),
+            "across": tuple(range(place, self.workers, self.workers_per_node)),
             "unmetered": self.world(),
         }
 

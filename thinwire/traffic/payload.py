@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from thinwire.base.errors import MethodError
 from thinwire.traffic.wire_bytes import KINDS, ragged_size_bytes
 
-# Tensors of one dimension by kind (see thinwire.traffic.wire_bytes.KINDS). Any of them may be empty.
+# Tensors of one dimension by kind (see thinwire.traffic.wire_bytes.KINDS). They may be empty.
 Payload = dict[str, Tensor]
 
 # The types that can be sent.
