@@ -42,8 +42,7 @@ _MADE_ANEW = ("runs", "paper")
 def pack(results: Path, suite: str, reference: Path) -> Path:
     """Write the archive of a suite with records in `results` into the committed results, and return its path.
 
-    Raises:
-        UserError: a cell of the suite has no record, or one that is damaged or out of date.
+    A `UserError` if a cell of the suite has no record, or one that is damaged or out of date.
     """
     every = cells(suite)
     folders = [record_folder(results, cell) for cell in every]

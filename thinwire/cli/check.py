@@ -93,11 +93,7 @@ def check_main(arguments: Namespace) -> int:
 
 
 class _Listener:
-    """A plug-in of pytest that keeps the outcome of each check.
-
-    Args:
-        method: the file of the method, or the folder of several.
-    """
+    """A plug-in of pytest that keeps the outcome of each check of a method, or of the methods in a folder."""
 
     def __init__(self, method: Path) -> None:
         self._method = method.parent if method.name == "__init__.py" else method
@@ -144,11 +140,7 @@ def _message(said: Any) -> str:
 
 
 def _method_file(given: Path) -> Path:
-    """Return the file of a method, of which the file, the folder or the name is given.
-
-    Raises:
-        UserError: there is none, or it cannot be imported; one sentence says why.
-    """
+    """The file of a method, of which the file, the folder or the name is given; a UserError says why not."""
     path = given / "__init__.py" if (given / "__init__.py").is_file() else given
     if not path.is_file():
         methods = plugins.find("method")

@@ -50,10 +50,10 @@ say = partial(print, flush=True)
 def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:
     """Say that a cell has its record; set aside a record that does not hold any more.
 
-    A record that was made before, and is in the store, is published again.
+    A record that was made before, and is in the store, is published again. The caller holds the cell's lock.
 
     Args:
-        cell: to be trained; the caller holds its lock.
+        cell: to be trained.
         results: the folder of results.
         again: train it again even if it has its record.
         leads: does this process speak and act for all ranks?

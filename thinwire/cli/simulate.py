@@ -80,11 +80,7 @@ def times_main(arguments: Namespace) -> int:
 
 
 def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
-    """What to simulate: as the suite declares it, unless the arguments say something else.
-
-    Raises:
-        UserError: neither names a cluster, or a number is impossible.
-    """
+    """What the suite declares, with what the arguments say instead; a UserError if that cannot be."""
     given: dict[str, object] = {} if declared is None else declared.model_dump()
     chosen = {"clusters": arguments.cluster, "workers": arguments.workers}
     given |= {name: value for name, value in chosen.items() if value}
@@ -164,11 +160,7 @@ def plan_main(arguments: Namespace) -> int:
 
 
 def _link(arguments: Namespace) -> tuple[float, float]:
-    """The rate of a link in Gbit/s, and its latency in milliseconds.
-
-    Raises:
-        UserError: it should be measured, and nothing answers.
-    """
+    """The rate of a link in Gbit/s, and its latency in ms; a UserError: nothing answers that measures it."""
     rate, milliseconds = arguments.rate, _USUAL_MILLISECONDS
     if arguments.probe is not None:
         measured = measure(Server.of(arguments.probe))
@@ -178,11 +170,7 @@ def _link(arguments: Namespace) -> tuple[float, float]:
 
 
 def _require(arguments: Namespace) -> None:
-    """Require numbers that are possible.
-
-    Raises:
-        UserError: one is not.
-    """
+    """Require numbers that are possible; a UserError names one that is not."""
     limits = {
         "workers": ("a whole number", math.inf),
         "per_node": ("a whole number", math.inf),

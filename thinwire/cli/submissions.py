@@ -72,10 +72,10 @@ def submit_main(arguments: Namespace) -> int:
 
 
 def submit(name: str, track: str, results: Path, contradicts: str | None) -> Path:
-    """Write `submissions/NAME/` in the folder of one's own, and return it.
+    """Write `submissions/NAME/` in the folder of one's own, which has the method, and return it.
 
     Args:
-        name: of a method there.
+        name: of the method.
         track: its name.
         results: the folder with the records.
         contradicts: the label of the method whose row in the track these results contradict.

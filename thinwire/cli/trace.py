@@ -99,11 +99,7 @@ def trace_main(arguments: Namespace) -> int:
 
 
 def trace_cell(traced: Cell, results: Path, steps: int) -> int:
-    """Trace the first steps of a cell; gives the exit code.
-
-    Raises:
-        UserError: something is missing, or the run fails.
-    """
+    """Trace the first steps of a cell; gives the exit code, or a UserError if the run fails."""
     scratch = tracing_folder(results)
 
     def work(attempt: Attempt) -> int:
@@ -125,11 +121,7 @@ def trace_cell(traced: Cell, results: Path, steps: int) -> int:
 
 
 def _start(traced: Cell, results: Path, work: Callable[[Attempt], int]) -> int:
-    """Start the processes here, and wait for them; gives the exit code.
-
-    Raises:
-        UserError: they have made no trace.
-    """
+    """Start the processes here, and wait; gives the exit code, or a UserError if they have made no trace."""
     made = trace_folder(results, traced) / trace_file.SPANS
     before = stamp(made)
     start = local_processes.starter(traced, load(traced.suite), tracing_folder(results), False, work)

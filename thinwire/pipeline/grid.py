@@ -226,17 +226,10 @@ def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
 
 
 def require_valid_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
-    """Check the options of suites against their plug-ins, once for each state of both.
+    """Check the options of suites, with these cells, against their plug-ins, once for each state of both.
 
     This imports the plug-ins, and with them torch. It takes seconds and memory, so a process of its own does
-    it.
-
-    Args:
-        suites: their names.
-        every: their cells.
-
-    Raises:
-        UserError: an option is not valid.
+    it. A `UserError` if an option is not valid.
     """
     valid = _VALID / _state(every)
     if valid.exists():

@@ -86,17 +86,10 @@ def laid_out(dataset: str) -> str:
 def require_data(
     datasets: Mapping[str, Module], place_of: Callable[[Module], str], planned: Container[str]
 ) -> None:
-    """Require the files of the data sets that are planned and that thinwire cannot download.
+    """Require the files of the data sets, by label, that are planned and that thinwire cannot download.
 
-    Without them, whatever is made of all records would be missing at the end.
-
-    Args:
-        datasets: by label.
-        place_of: gives the option for the folder that has a data set's files; empty if there is none.
-        planned: the files that jobs will make.
-
-    Raises:
-        UserError: there is no such folder.
+    Without them, whatever is made of all records would be missing at the end. `place_of` gives the option for
+    the folder that has a data set's files, or "": then a `UserError` says how to get them.
     """
     from thinwire.data.image_folder import ImageFolder  # and PIL, which jobs need not import
 

@@ -241,9 +241,7 @@ def best_so_far(*suites: str) -> list[str]:
 def entries(report: Callable[..., str], paths: Iterable[str]) -> list[str]:
     """The same paths; those that `snakemake --report` shows have their captions and categories.
 
-    Args:
-        report: the function of this name that Snakemake has in its rules.
-        paths: of outputs.
+    `report` is the function of this name that Snakemake has in its rules.
     """
     return [_entry(report, path) for path in paths]
 

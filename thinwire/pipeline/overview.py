@@ -29,9 +29,7 @@ _MOST_ATTEMPTS = 1_000  # more than anybody allows
 def print_overview(cells: Sequence[Cell], call: Call) -> None:
     """Print how many cells have a record, and the first of those that have none that holds, by reason.
 
-    Args:
-        cells: that were chosen.
-        call: of Snakemake; if jobs run on a cluster, what they ask for and cost is printed, too.
+    If the jobs of Snakemake's call run on a cluster, what they ask for and cost is printed, too.
     """
     by_suite: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -72,11 +70,9 @@ def overview(cells: Iterable[Cell], states: Sequence[CellState]) -> list[str]:
 
 
 def jobs(cells: Sequence[Cell], minutes: str) -> list[str]:
-    """What the jobs that make the records of these cells ask of Slurm: a line for each kind and size.
+    """What the jobs that make the records of a suite's cells ask of Slurm: a line for each kind and size.
 
-    Args:
-        cells: of a suite.
-        minutes: the time that a job asks for, as it is set.
+    `minutes` is the time that a job asks for, as it is set.
     """
     first = [members[0] for members in blocks(cells).values()]
     sizes = Counter((nodes(cell), ranks(cell) // nodes(cell), gpus_of(cell)) for cell in first)
@@ -120,12 +116,9 @@ def _cost(cells: Sequence[Cell], gpu: str) -> "Cost | None":
 
 
 def about_cost(cost: "Cost", gpu: str, minutes: str) -> list[str]:
-    """A sentence about it, and one more if a job needs several attempts.
+    """A sentence about the cost of a suite, and one more if a job needs several attempts.
 
-    Args:
-        cost: of a suite.
-        gpu: the beginning of the names of its accelerators.
-        minutes: the time that a job asks for, as it is set.
+    `gpu` is the beginning of the names of the accelerators, `minutes` the time of a job, as it is set.
     """
     all_jobs, longest = (_hours(hours, "hour") for hours in (cost.hours, cost.longest_hours))
     lines = [

@@ -85,12 +85,7 @@ def ranks(cell: Cell) -> int:
 
 
 def gres(call: Call, gpus: int) -> str:
-    """So many GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with a type.
-
-    Args:
-        call: of Snakemake; the type is among its default resources.
-        gpus: of each node.
-    """
+    """So many GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with the profile's `gpu_type`."""
     name = ":".join(["gpu", *filter(None, [call.defaults.get("gpu_type")])])
     return f"{name}:{gpus}" if gpus else ""
 
@@ -110,11 +105,8 @@ def launcher(cell: Cell) -> str:
 def without_step(call: Call, launched_by: str = "") -> dict[str, str]:
     """The resource `mpi`: where a rule has it, the plug-in for Slurm starts no step, which loses SLURM_CONF.
 
-    What starts the tasks of a job array has none, because with `mpi` it starts the first for all of them.
-
-    Args:
-        call: of Snakemake.
-        launched_by: what starts the ranks of the job; empty for a single one.
+    It is what starts the ranks of the job, empty for a single one. What starts the tasks of a job array has
+    none, because with `mpi` it starts the first for all of them.
     """
     return {} if call.starts_task else {"mpi": launched_by}
 
@@ -133,14 +125,10 @@ def step(call: Call, cell: Cell) -> str:
 
 
 def more_options(call: Call, cell: Cell) -> str:
-    """Further options of a job.
+    """Further options of the job of a cell.
 
     They are as many ranks on each node, and a signal before the time limit, on which ranks save their state.
     Nodes on which time is measured are for this job alone, unless the profile has `exclusive: false`.
-
-    Args:
-        call: of Snakemake; `exclusive` is among its default resources.
-        cell: of the job.
     """
     shared = call.defaults.get("exclusive", "true").lower() == "false"
     alone = "--exclusive " if cell.kind == "measured" and not shared else ""
@@ -151,9 +139,9 @@ def memory(call: Call, cells: Sequence[Cell], one_process: bool = False) -> dict
     """The resource `mem_mb` of a rule; empty if the user has set it, or if no job is sent from here.
 
     Args:
-        call: of Snakemake; with 0 among its default resources the user has set no memory.
+        call: of Snakemake.
         cells: of all jobs of the rule, which have the memory of the largest.
-        one_process: whether the job has a single process, however its cells are trained.
+        one_process: has the job a single process, however its cells are trained?
     """
     if not _plans_memory(call):
         return {}
@@ -203,8 +191,7 @@ def megabytes_of_node(cell: Cell, data: int, one_process: bool = False, attempt:
 def data_bytes(manifests: Iterable[str]) -> int:
     """Bytes of the files of data sets.
 
-    Raises:
-        FileNotFoundError: one is not laid out yet; then snakemake asks again when it is.
+    As long as one is not laid out, a FileNotFoundError lets snakemake ask again when it is.
     """
     listed = [json.loads(Path(path).read_text(encoding="utf-8"))["files"] for path in manifests]
     return sum(file["bytes"] for files in listed for file in files.values())
@@ -240,9 +227,6 @@ def hand_on_conf(variables: MutableMapping[str, str] = os.environ) -> None:
 
     The jobs of Snakemake's plug-in for Slurm lose all variables whose names begin with SLURM_. So a copy
     under another name goes with them, and the job restores the variable, which the commands of Slurm need.
-
-    Args:
-        variables: of the environment of this process, which its jobs inherit.
     """
     if "SLURM_CONF" in variables:
         variables[_COPY_OF_CONF] = variables["SLURM_CONF"]
@@ -253,13 +237,8 @@ def hand_on_conf(variables: MutableMapping[str, str] = os.environ) -> None:
 def require_ready(defaults: Mapping[str, str]) -> None:
     """Require a Slurm, an account in the profile if it asks for one, and no job of an earlier snakemake here.
 
-    A snakemake that was killed leaves jobs in the queue, which would run twice.
-
-    Args:
-        defaults: the default resources of the profile, by name.
-
-    Raises:
-        UserError: something is missing, or such jobs are there; the sentence says how to stop them.
+    A snakemake that was killed leaves jobs in the queue, which would run twice. A `UserError` says how to
+    stop them, or what is missing. `defaults` are the default resources of the profile.
     """
     if shutil.which("sbatch") is None:
         raise UserError(

@@ -109,8 +109,7 @@ def called(workflow: "Workflow") -> Call:
 def configured(workflow: "Workflow", config: Mapping[str, object]) -> tuple[dict[str, object], set[str]]:
     """The configuration, in which `suites` or `tune` of the command line replaces both keys of a file.
 
-    Returns:
-        The values by key, and the keys of which the file has the value.
+    Returns the values by key, and the keys of which the file has the value.
     """
     given = workflow.config_settings.config
     replaced = {"suites", "tune"} if {"suites", "tune"} & given.keys() else set()
@@ -214,8 +213,7 @@ def sends_to_slurm(workflow: "Workflow") -> bool:
 def hide_lines_about_jobs(interrupted: Callable[[], bool]) -> None:
     """Keep lines such as "Finished jobid: 3" out of the terminal; they stay in Snakemake's log file.
 
-    Args:
-        interrupted: says whether a person has pressed Ctrl-C; then lines about failures are hidden, too.
+    If a person has pressed Ctrl-C, as `interrupted` says, lines about failures are hidden, too.
     """
 
     def is_for_a_person(line: logging.LogRecord) -> bool:

@@ -86,12 +86,9 @@ def facts(made: SoundRecord) -> Facts:
 
 
 def judge(there: Facts, here: Facts, scores: Sequence[float]) -> Verdict:
-    """Compare a run with the repeated one.
+    """Compare what a record has with what the repeated run gave.
 
-    Args:
-        there: what a record has.
-        here: what the repeated run gave.
-        scores: of the runs of this cell that differ only in their seeds, that of the record included.
+    `scores` are of the runs of this cell that differ only in their seeds, that of the record included.
     """
     if there.trajectory_sha256 == here.trajectory_sha256:
         return Verdict.IDENTICAL

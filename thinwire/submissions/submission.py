@@ -183,10 +183,10 @@ def repeat(submission: Submission, cell: Cell, results: Path) -> Reproduction:
 def write_score(
     submission: Submission, seed: int, repeats: dict[str, Facts], outcomes: dict[str, str]
 ) -> None:
-    """Write `score.json` with all that was done.
+    """Write `score.json` of a submission whose records verify.
 
     Args:
-        submission: its records verify.
+        submission: all of it.
         seed: that drew the cells.
         repeats: what the repeated runs gave, by the path of their cell.
         outcomes: of each check of the contract, by name.

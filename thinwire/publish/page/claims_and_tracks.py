@@ -61,11 +61,7 @@ class Scorecard(NamedTuple):
 
 
 def scorecard(results: Path) -> Scorecard | None:
-    """All claims, those with one verdict together; None if there are no verdicts yet.
-
-    Raises:
-        UserError: the table was changed since it was made, or cannot be read.
-    """
+    """All claims, those with one verdict together, or None; errors as of `read_table`."""
     table = read_table(results, results / CLAIMS)
     if table is None:
         return None
@@ -172,11 +168,7 @@ class Board(NamedTuple):
 
 
 def boards(results: Path, suites: Sequence[str]) -> list[Board]:
-    """The boards of the suites that have scores.
-
-    Raises:
-        UserError: a table was changed since it was made, or cannot be read.
-    """
+    """The boards of the suites that have scores; errors as of `read_table`."""
     found = []
     for name in suites:
         table = read_table(results, results / "tables" / name / f"{SCORES}.csv")

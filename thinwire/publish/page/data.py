@@ -202,11 +202,7 @@ class Times(TypedDict):
 
 
 def times_without_data(results: Path) -> Times | None:
-    """What was simulated; None if nothing was.
-
-    Raises:
-        UserError: a file cannot be read, or its suite is missing or invalid.
-    """
+    """What was simulated, None if nothing was; a UserError if a file or its suite cannot be read."""
     rows = simulated_file.read_times(results)
     if rows is None:
         return None

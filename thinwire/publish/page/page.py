@@ -60,13 +60,7 @@ _SIMULATED = ["size", "place", "nodes", "method"]
 def suite_data(suite: str, runs: pd.DataFrame, results: Path) -> dict[str, Any]:
     """The settings, tables, curves and runs of a suite, in types that JSON knows.
 
-    Args:
-        suite: its name.
-        runs: of the suite, as `read_summary` gives them.
-        results: the folder of results.
-
-    Raises:
-        UserError: a file is missing, damaged, or not as it was collected.
+    `runs` are as `read_summary` gives them. A `UserError` if a file is missing, damaged, or not as collected.
     """
     task = task_of_runs(runs)
     numbered = runs[[*_CELL, "method", "repetition"]].assign(run=range(len(runs)))
@@ -224,11 +218,7 @@ _HERE = Path(__file__).parent
 
 
 def write(results: Path) -> Path:
-    """Write the page, and return its path.
-
-    Raises:
-        UserError: as `html` does.
-    """
+    """Write the page, and return its path; errors as of `html`."""
     path = results / PAGE
     write_text(path, html(results))
     return path
@@ -237,8 +227,7 @@ def write(results: Path) -> Path:
 def html(results: Path) -> str:
     """The page of all suites that have results.
 
-    Raises:
-        UserError: there are no results, or a file is missing, damaged, or not as it was collected.
+    A `UserError` if there are none, or a file is missing, damaged, or not as it was collected.
     """
     names = suites_to_show(results)
     runs = {name: read_summary(results, name) for name in names}

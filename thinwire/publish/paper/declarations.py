@@ -75,11 +75,7 @@ class Declarations(Strict):
 
 
 def read(path: Path = SOURCES / VALUES) -> Declarations:
-    """Read and validate the declarations.
-
-    Raises:
-        UserError: the file has errors; one message lists all of them.
-    """
+    """Read and validate the declarations; one `UserError` lists all errors of the file."""
     return yaml_file.read(path, Declarations, "the paper's list of values", "docs/paper.md")
 
 
@@ -88,11 +84,7 @@ _TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "against", "
 
 
 def read_rows(path: Path, made_by: str) -> pd.DataFrame:
-    """All rows of a CSV file; the index is the number of the row's line.
-
-    Raises:
-        UserError: it cannot be read, or has no row.
-    """
+    """The rows of a CSV file, by the numbers of their lines; a UserError if there is none."""
     try:
         rows = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, "string"), keep_default_na=False, na_values=[""])
     except (OSError, ValueError) as error:
@@ -103,11 +95,7 @@ def read_rows(path: Path, made_by: str) -> pd.DataFrame:
 
 
 def groups(name: str, declared: Declared, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The name and the rows of each value that a declaration makes.
-
-    Raises:
-        UserError: the file lacks a column that the declaration names.
-    """
+    """The name and the rows of each value that is declared; a `UserError` if a column is missing."""
     placeholders = [field for _, field, _, _ in Formatter().parse(name) if field]
     for column in (*declared.where, *placeholders):
         if column not in rows:
@@ -178,13 +166,10 @@ class Reference(TypedDict, total=False):
 
 
 def bibtex(suite: str) -> str:
-    """The entries for a suite, in the order of its methods, data sets and models.
+    """The entries for a suite, in the order of its methods, data sets and models; errors as of `cells`.
 
     An entry of `paper/references.yaml` belongs to the method, data set or model whose name it has. It also
     does if the docstring has its title or its number at arXiv. A data set without one is cited by its source.
-
-    Raises:
-        UserError: there is no such suite, or its file has errors.
     """
     content = yaml_file.mapping(SOURCES / "references.yaml", "a list of references", "docs/paper.md")
     references = cast(Mapping[str, Reference], content)

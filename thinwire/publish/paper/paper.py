@@ -30,8 +30,7 @@ _BESIDE_POINTS = 2  # between the end of a bar and its number
 def draw_bars(bars: Bars, values: dict[str, Value], stem: Path) -> None:
     """Draw the bars from the top, each as long as the number that the paper prints, which stands beside it.
 
-    Raises:
-        UserError: there is no value of a name.
+    A `UserError` if there is no value of a name.
     """
     for name in bars.bars.values():
         if name not in values:
@@ -85,11 +84,7 @@ def paper(results: Path) -> Path:
 
 
 def pdf(results: Path) -> bytes:
-    """The paper that follows from the collected files now; nothing below the results is written.
-
-    Raises:
-        UserError: as `paper` does.
-    """
+    """The paper that follows from the collected files now, which writes no result; errors as of `paper`."""
     with tempfile.TemporaryDirectory() as folder:
         _write_sources(results, Path(folder) / FOLDER)
         return compile_typst(Path(folder) / FOLDER)

@@ -74,10 +74,7 @@ def of_rows(
 ) -> Origin:
     """The origin of a value that comes from these rows of a whole file.
 
-    `collected` has the folders of the records that the tables were made from.
-
-    Raises:
-        UserError: the record of a run is missing.
+    `collected` has the folders of the records behind the tables; a `UserError` if one is missing.
     """
     first, last = rows.index.min(), rows.index.max()
     lines = f"line {first}" if len(rows) == 1 else f"{len(rows)} lines from {first} to {last}"
@@ -229,11 +226,7 @@ def text_of(value: str | float | None, digits: int) -> str:
 
 
 def number_of(text: str) -> float:
-    """The number that a value prints.
-
-    Raises:
-        ValueError: it prints a word.
-    """
+    """The number that a value prints; a ValueError if it prints a word."""
     return float(text.replace(MINUS, "-").replace(",", ""))
 
 

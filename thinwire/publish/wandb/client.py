@@ -36,13 +36,8 @@ def import_silent() -> None:
 def begin(about: fields.About, folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
     """Begin a run. If the server has a run with this id, it is replaced.
 
-    Args:
-        about: the run.
-        folder: the client's files will lie in `folder`/wandb.
-        mode: online waits for the server, for at most `TIMEOUT_SECONDS`.
-
-    Raises:
-        Exception: whatever the client raises; nothing is printed about it.
+    The client's files will lie in `folder`/wandb. The mode `online` waits for the server, for at most
+    `TIMEOUT_SECONDS`. Whatever the client raises is raised, and nothing is printed about it.
     """
     import_silent()
     import wandb
@@ -92,8 +87,7 @@ def begin_cell(
 def end(run: "wandb.Run", made: Record) -> None:
     """Send the outcome of a run, and end it.
 
-    Raises:
-        Exception: whatever the client raises; TimeoutError if the server does not take the rest in time.
+    Whatever the client raises is raised; a TimeoutError if the server does not take the rest in time.
     """
     run.config.update(fields.config(made), allow_val_change=True)
     run.summary.update(fields.summary(made))

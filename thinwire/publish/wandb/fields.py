@@ -102,21 +102,12 @@ _ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware", "emulation")
 
 
 def seconds_of(kind: str, no_time_because: str | None = None) -> str | None:
-    """The name of a run's seconds, which says how they came about; None if they say nothing (rule 10).
-
-    Args:
-        kind: of the run.
-        no_time_because: as in its record.
-    """
+    """The name of a run's seconds, which says how they came about; None if they say nothing (rule 10)."""
     return None if kind == "inprocess" or no_time_because else f"{kind}_seconds"
 
 
 def axes(seconds: str | None) -> list[str]:
-    """What a curve may be drawn over. W&B offers each of these as the x axis of a panel.
-
-    Args:
-        seconds: as `seconds_of` names them.
-    """
+    """What a curve may be drawn over, with `seconds` as of `seconds_of`: W&B offers each as the x axis."""
     times = [] if seconds is None else [f"{seconds}/train"]
     return [*_COUNTS, PAYLOAD, *map(_bytes, BYTES), *times]
 
@@ -148,12 +139,7 @@ def about(cell: Cell, kind: str) -> About:
 
 
 def about_suite(suite: str, grid: Sequence[Cell]) -> About:
-    """About the run that sums up a suite. The run's id changes when a cell of the suite does.
-
-    Args:
-        suite: its name.
-        grid: all its cells, also those that were not chosen.
-    """
+    """About the run that sums up a suite of these cells. The run's id changes when one of them does."""
     digest = digests.of_identity([cell.fingerprint for cell in grid])
     return {
         "project": project(suite),

@@ -128,11 +128,7 @@ def _replay(cell: Cell, made: Record, curve: list[dict[str, object]], folder: Pa
 
 
 def tables(suite: str, results: Path) -> list[Path]:
-    """The tables of a suite that programs read; none before its report.
-
-    Raises:
-        UserError: one was changed after it was made.
-    """
+    """The tables of a suite that programs read, none before its report; a UserError if one was changed."""
     folder = results / "tables" / suite
     if not (folder / report_files.SUMMARY).exists():
         return []
@@ -157,7 +153,7 @@ def shown(suite: str, results: Path) -> pd.DataFrame:
 def _write_summary(
     suite: str, grid: Sequence[Cell], results: Path, tables: Sequence[Path], folder: Path, files: Path
 ) -> None:
-    """Write the run offline.
+    """Write the run offline; whatever the client raises is raised.
 
     Args:
         suite: its name.
@@ -167,9 +163,6 @@ def _write_summary(
         folder: the client's files will lie in `folder`/wandb, and those of the artifact with them.
         files: where the latter will be when the run is sent. The server reads this path, so that it is
             written relative to the working folder, and tells nothing about the machine.
-
-    Raises:
-        Exception: whatever the client raises.
     """
     run = client.begin(fields.about_suite(suite, grid), folder, "offline")
     import wandb
@@ -199,17 +192,10 @@ _WIDTH, _HEIGHT = 24, 8
 
 
 def create_report(suite: str) -> str:
-    """Create a report of a suite in the project that its runs were sent to.
+    """Create a report of a suite in the project that its runs were sent to, and return its address.
 
-    Args:
-        suite: its name.
-
-    Returns:
-        The address of the report.
-
-    Raises:
-        UserError: the package is not installed, nobody is logged in, or the server does not answer or has no
-            runs of the suite.
+    A `UserError` if the package is not installed, nobody is logged in, or the server does not answer or has
+    no runs of the suite.
     """
     settings, every = load(suite), cells(suite)
     if find_spec("wandb_workspaces") is None:
