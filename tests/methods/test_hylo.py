@@ -54,22 +54,15 @@ def test_places_are_written_the_shorter_way(count, of, numbers, dtype):
     assert "indices" not in kernels.take(random(of, 4), of, "l1")
 
 
-def test_random_kernels_do_not_depend_on_the_values_and_each_is_as_likely():
-    drawn = torch.zeros(12)
-    for seed in range(600):
-        places = []
-        for values in (random(12, 4, seed=seed), torch.arange(48.0).view(12, 4)):
-            generator = torch.Generator().manual_seed(seed)
-            before = values.clone()
-            payload = kernels.take(values, 3, "random", generator)
-            assert torch.equal(kernels.give(payload, like=before) + values, before)
-            places.append((before != values).any(1))
-        assert int(places[0].sum()) == 3
-        assert torch.equal(places[0], places[1])
-        drawn += places[0]
-    # Each of the twelve is drawn 150 times of 600 on average; five standard deviations are 53.
-    assert drawn.min() > 150 - 53
-    assert drawn.max() < 150 + 53
+def test_random_kernels_do_not_depend_on_the_values():
+    places = []
+    for values in (random(12, 4), torch.arange(48.0).view(12, 4)):
+        before = values.clone()
+        payload = kernels.take(values, 3, "random", torch.Generator().manual_seed(1))
+        assert torch.equal(kernels.give(payload, like=before) + values, before)
+        places.append((before != values).any(1))
+    assert int(places[0].sum()) == 3
+    assert torch.equal(*places)
 
 
 def test_workers_draw_different_kernels_which_change_from_step_to_step(monkeypatch):

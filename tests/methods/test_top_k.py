@@ -5,10 +5,8 @@ import torch
 from tests import small
 
 
-def test_random_entries_cost_as_much_as_the_largest_and_are_others():
+def test_random_entries_are_others_than_the_largest():
     runs = [small.trainer(small.task(3), "top_k", selection=how) for how in ("exact", "random")]
     for run in runs:
         run.train()
-    first, second = (run.workers[0].ledger.total().payload_push for run in runs)
-    assert first == second
     assert not torch.equal(runs[0].shipped()[0][0], runs[1].shipped()[0][0])
