@@ -63,7 +63,6 @@ class Cell:
 
     @property
     def dataset(self) -> str:
-        """The label of the data set."""
         return self.data.label
 
     @property
@@ -102,7 +101,6 @@ class Cell:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its results, for the record."""
         return _KINDS.get(self.transport, "inprocess")
 
     @property
@@ -133,7 +131,6 @@ class Cell:
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the identity."""
         return digests.of_identity(self.identity())
 
     @property
@@ -170,7 +167,6 @@ class Cell:
 
     @property
     def preparation_fingerprint(self) -> str:
-        """The digest of the identity of the preparation."""
         return digests.of_identity(self.preparation_identity())
 
 

@@ -111,7 +111,6 @@ class Subset:
         return cls.of(given)
 
     def has(self, cell: Cell) -> bool:
-        """Is this cell in the subset?"""
         if self.repetitions is not None and cell.repetition >= self.repetitions:
             return False
         return all(set(names) & set(_NAMES_OF[key](cell)) for key, names in self.names.items())

@@ -10,7 +10,6 @@ from thinwire.config.yaml_file import Module
 
 
 def modules_of(entries: Mapping[str, Entry]) -> list[Module]:
-    """The plug-ins of these entries, with their options."""
     return [Module(label, entry.use or label, entry.options) for label, entry in entries.items()]
 
 

@@ -158,7 +158,6 @@ def require_valid(name: str) -> None:
 
 
 def _modules(suite: Suite) -> dict[str, list[Module]]:
-    """The plug-ins of a suite, by kind."""
     kinds = {"dataset": suite.datasets, "model": suite.models, "method": entries_of(suite)}
     return {kind: modules_of(entries) for kind, entries in kinds.items()}
 
@@ -212,7 +211,6 @@ def block(name: str, path: str, subset: Subset = WHOLE) -> list[Cell]:
 
 
 def block_fingerprint(block: Sequence[Cell]) -> str:
-    """The digest of the fingerprints of its cells, in their order."""
     return digests.of_identity([cell.fingerprint for cell in block])
 
 

@@ -112,7 +112,6 @@ class ClusterDescription(Strict):
         return [self.with_link(self.link.model_copy(update=change)) for change in changes]
 
     def with_link(self, link: Link) -> "ClusterDescription":
-        """The same cluster with another link of each node."""
         return self.model_copy(update={"link": link})
 
     def spread(self, workers: int) -> Cluster:

@@ -54,7 +54,6 @@ def load(name: str) -> Suite:
 
 
 def stages(name: str) -> list[Stage]:
-    """The stages of the tuning of a suite."""
     return stages_of(name, _named(name), tuning_space.read(name))
 
 
@@ -87,7 +86,6 @@ def _named(name: str) -> Suite:
 
 
 def read(path: Path) -> Suite:
-    """Read and validate the file of a suite."""
     return yaml_file.read(path, Suite, "a suite", "config/README.md")
 
 

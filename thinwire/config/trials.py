@@ -55,12 +55,10 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The name of the suite of trials."""
         return PREFIX + self.of + _AGAIN * self.again + _FINALS * self.finals
 
     @classmethod
     def named(cls, name: str) -> "Stage":
-        """The stage with this name."""
         of = name.removeprefix(PREFIX)
         trials = of.removesuffix(_FINALS)
         return cls(trials.removesuffix(_AGAIN), trials.endswith(_AGAIN), of.endswith(_FINALS))
@@ -79,7 +77,6 @@ def is_finals(suite: str) -> bool:
 
 
 def finalists_path(results: Path, suite: str) -> Path:
-    """The file with the finalists of the tuning of a suite."""
     return results / "finalists" / f"{suite}.json"
 
 
@@ -107,12 +104,10 @@ def only_finalists(cells: Sequence[Cell], results: Path) -> list[Cell]:
 
 
 def trial_label(method: str, trial: int) -> str:
-    """The label of a trial."""
     return f"{method}-t{trial:02d}"
 
 
 def of_trial_label(label: str) -> tuple[str, int]:
-    """The method and the trial of a label."""
     method, _, trial = label.rpartition("-t")
     return method, int(trial)
 
@@ -162,7 +157,6 @@ def suite_of_trials(stage: Stage, suite: Suite, tuning: Tuning) -> Suite:
 
 
 def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[str]:
-    """Why a tuning does not fit its suite."""
     found = []
     known: tuple[tuple[str, list[str], Collection[str]], ...] = (
         ("datasets", tuning.datasets, suite.datasets),

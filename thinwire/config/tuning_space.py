@@ -28,8 +28,6 @@ LINEAR: _Scale = (float, float)
 
 @dataclass(frozen=True)
 class Range:
-    """From `low` to `high`."""
-
     low: float
     high: float
     scale: _Scale = LOG

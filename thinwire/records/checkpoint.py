@@ -196,7 +196,6 @@ def _tensors(tree: object, path: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def to_device(tree: Any, device: torch.device) -> Any:
-    """Return the same tree with its tensors on `device`."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if isinstance(tree, dict):

@@ -107,7 +107,6 @@ def git_state() -> dict[str, str | None]:
 
 @cache
 def packages() -> dict[str, str]:
-    """The versions of all installed packages."""
     # What an interrupted uninstall has left has no name.
     named = [(d.metadata["Name"], d.version) for d in distributions() if d.metadata["Name"]]
     return dict(sorted(named))

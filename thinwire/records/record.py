@@ -105,7 +105,6 @@ class Record(Schema):
 
     @property
     def learns(self) -> LearningTask:
-        """What was learned."""
         return TASKS[self.task]
 
     def shown_score(self) -> str:
