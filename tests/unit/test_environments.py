@@ -47,17 +47,16 @@ def test_the_container_has_the_python_of_conda_and_no_version_beside_the_lock():
     text = (ROOT / "envs/thinwire.def").read_text()
     (python,) = (entry for entry in conda() if str(entry).startswith("python="))
     assert f"From: python:{python.removeprefix('python=')}-slim" in text
-    assert re.findall(r"^pip install .*? (?:-r )?(\S+)$", text.replace("    ", ""), re.MULTILINE)[1:] == [
-        "requirements.lock"
-    ]
+    _, *installed = re.findall(r"^ *pip install .*? (?:-r )?(\S+)$", text, re.MULTILINE)
+    assert installed == ["requirements.lock"]
     assert not re.search(r"==\d", text)
 
 
 def test_everything_in_the_lock_has_a_digest():
     text = (ROOT / "envs/requirements.lock").read_text()
-    entries = re.split(r"\n(?=[A-Za-z0-9])", text)
+    entries = [entry for entry in re.split(r"\n(?=[A-Za-z0-9])", text) if "==" in entry.splitlines()[0]]
     assert len(entries) > 50
-    assert all("--hash=sha256:" in entry for entry in entries if "==" in entry.splitlines()[0])
+    assert all("--hash=sha256:" in entry for entry in entries)
 
 
 @pytest.mark.parametrize(

@@ -27,28 +27,20 @@ from thinwire.report.tables.about import note, own_recipes
 def test_every_suite_is_valid_and_has_the_strong_baseline(name):
     """SSGD in full precision and in 16 bits, as the rules want it."""
     expand.require_valid(name)
-    ssgd = [
-        cell.method.options.get("gradients", "full")
-        for cell in expand.cells(name)
-        if cell.method.use == "ssgd"
-    ]
-    assert {"full", "bfloat16"} <= set(ssgd)
+    ssgd = [cell.method.options for cell in expand.cells(name) if cell.method.use == "ssgd"]
+    assert {"full", "bfloat16"} <= {options.get("gradients", "full") for options in ssgd}
 
 
 def test_every_committed_suite_is_tested():
-    listed = subprocess.run(
-        ["git", "ls-files", "config"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    committed = {name.removeprefix("config/").removesuffix(".yaml") for name in listed.stdout.splitlines()}
+    listed = subprocess.check_output(["git", "ls-files", "config"], cwd=ROOT, text=True).splitlines()
+    committed = {name.removeprefix("config/").removesuffix(".yaml") for name in listed}
     assert committed & {*suite.suite_names()} == {*project.SUITES}
 
 
 def test_suites_of_times_on_gpus_leave_nccl_its_fastest_ways():
     """By default it takes those whose sums repeat to the bit."""
-    timed = [
-        made for made in map(load, project.SUITES) if (made.device, made.transport) == ("cuda", "processes")
-    ]
-    assert timed
+    over_nccl = ("cuda", "processes")
+    timed = [made for made in map(load, project.SUITES) if (made.device, made.transport) == over_nccl]
     assert {made.nccl for made in timed} == {"timing"}
 
 
@@ -139,10 +131,6 @@ def entries(use):
     return found
 
 
-def weights(network, kind):
-    return [layer.weight.numel() for layer in network.modules() if isinstance(layer, kind)]
-
-
 @pytest.mark.parametrize(
     ("kind", "threshold"), [(nn.Conv2d, "conv_threshold"), (nn.Linear, "linear_threshold")]
 )
@@ -150,7 +138,8 @@ def test_hylo_compresses_large_layers_of_both_kinds_and_leaves_small_ones(kind, 
     found = entries("hylo")
     assert len(found) > 1
     for place, (options, networks) in found.items():
-        sizes = [size for network in networks for size in weights(network, kind)]
+        layers = [layer for network in networks for layer in network.modules()]
+        sizes = [layer.weight.numel() for layer in layers if isinstance(layer, kind)]
         if not sizes:
             continue  # the network of a text has no convolutions
         assert getattr(options, threshold) < max(sizes), place

@@ -87,10 +87,8 @@ KNOWN = {
         f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
     ("demo", "multi_step_delay"): NO_CREDIT,
-    ("laptop", "diloco"): WHOLE_PERIODS,
+    **{(suite, "diloco"): WHOLE_PERIODS for suite in ("laptop", "text_demo", "tracks/v1")},
     ("sensitivity/laptop_surprises", "diloco_0.0283"): WHOLE_PERIODS,
-    ("text_demo", "diloco"): WHOLE_PERIODS,
-    ("tracks/v1", "diloco"): WHOLE_PERIODS,
     ("tracks/v1", "muloco"): WHOLE_PERIODS,
     ("validation", "multi_step_delay"): NO_CREDIT,
 }
