@@ -75,9 +75,7 @@ def compare(
         return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, floor)
     if np.ptp(differences) <= _ROUNDING:
         return _of_equal_differences(n, float(differences[0]), margin, resolution, floor)
-    tests = t_tests(differences, margin, floor)
-    found = {name: float(value) for name, value in tests._asdict().items()}
-    return Comparison(n=n, margin=margin, floor=floor, **found)
+    return _comparison(n, differences.mean(), differences.std(ddof=1), margin, floor)
 
 
 class Tests(NamedTuple):
@@ -100,23 +98,34 @@ def t_tests(differences: NDArray[np.float64], margin: float, floor: float = 0.0)
         margin: as in `compare`.
         floor: as in `compare`.
     """
-    interval = scipy.stats.ttest_1samp(differences, 0.0, axis=-1).confidence_interval(1 - LEVEL)
+    sd = differences.std(axis=-1, ddof=1)
+    return _of_moments(differences.shape[-1], differences.mean(axis=-1), sd, margin, floor)
 
-    def above(least: float) -> NDArray[np.float64]:
-        return scipy.stats.ttest_1samp(differences, least, axis=-1, alternative="greater").pvalue
 
-    def below(most: float) -> NDArray[np.float64]:
-        return scipy.stats.ttest_1samp(differences, most, axis=-1, alternative="less").pvalue
-
+def _of_moments(
+    n: int, mean: NDArray[np.float64], sd: NDArray[np.float64], margin: float, floor: float
+) -> Tests:
+    """The tests of n differences with this mean and standard deviation, which is not 0."""
+    error, t = sd / math.sqrt(n), scipy.stats.t(n - 1)
+    half = t.ppf(1 - LEVEL / 2) * error
+    above = t.sf((mean + margin - floor) / error)
+    below = t.cdf((mean - margin + floor) / error)
     return Tests(
-        mean=differences.mean(axis=-1),
-        sd=differences.std(axis=-1, ddof=1),
-        low=interval.low,
-        high=interval.high,
-        p_different=np.minimum(1.0, 2 * np.minimum(above(floor), below(-floor))),
-        p_same=np.maximum(above(floor - margin), below(margin - floor)),
-        p_not_inferior=above(floor - margin),
+        mean=mean,
+        sd=sd,
+        low=mean - half,
+        high=mean + half,
+        p_different=np.minimum(1.0, 2 * t.sf((np.abs(mean) - floor) / error)),
+        p_same=np.maximum(above, below),
+        p_not_inferior=above,
     )
+
+
+def _comparison(n: int, mean: float, sd: float, margin: float, floor: float) -> Comparison:
+    """The same of one sample."""
+    tests = _of_moments(n, np.asarray(mean), np.asarray(sd), margin, floor)
+    found = {name: float(value) for name, value in tests._asdict().items()}
+    return Comparison(n=n, margin=margin, floor=floor, **found)
 
 
 @cache
@@ -148,28 +157,7 @@ def _of_equal_differences(
         beyond = 0.0 if floor < margin else 1.0
         return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, beyond, beyond, floor)
     sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
-    return _of_moments(n, difference, sd, margin, floor)
-
-
-def _of_moments(n: int, mean: float, sd: float, margin: float, floor: float) -> Comparison:
-    """What t tests say of n differences with this mean and standard deviation, which is not 0."""
-    error = sd / math.sqrt(n)
-    t = scipy.stats.t(n - 1)
-    half = float(t.ppf(1 - LEVEL / 2)) * error
-    above = float(t.sf((mean + margin - floor) / error))
-    below = float(t.cdf((mean - margin + floor) / error))
-    return Comparison(
-        n=n,
-        mean=mean,
-        sd=sd,
-        low=mean - half,
-        high=mean + half,
-        margin=margin,
-        p_different=min(1.0, float(2 * t.sf((abs(mean) - floor) / error))),
-        p_same=max(above, below),
-        p_not_inferior=above,
-        floor=floor,
-    )
+    return _comparison(n, difference, sd, margin, floor)
 
 
 # A study with more would take other means.
@@ -185,7 +173,7 @@ def pairs_needed(made: Comparison, decides: Callable[[Comparison], bool]) -> int
     """
 
     def enough(pairs: int) -> bool:
-        return decides(_of_moments(pairs, made.mean, made.sd, made.margin, made.floor))
+        return decides(_comparison(pairs, made.mean, made.sd, made.margin, made.floor))
 
     if not enough(MOST_PAIRS):
         return None

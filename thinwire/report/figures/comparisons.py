@@ -17,21 +17,11 @@ from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import Label, without_middle, wrapped, write_near
 from thinwire.report.figures.looks import look as look_of
-from thinwire.report.figures.style import (
-    LineLook,
-    finish,
-    fix_layout,
-    grid,
-    heading,
-    name_methods,
-    say,
-    write_beside_row,
-)
 from thinwire.report.report_files import PAIRED_DIFFERENCES, TRADE_OFF, with_minus
 from thinwire.report.rows.quantities import BLOCK
 
 # With markers that differ in grey, too.
-_VERDICTS: dict[str, LineLook] = {
+_VERDICTS: dict[str, style.LineLook] = {
     "different": {"marker": "D", "color": "#a33b00", "markersize": 4},
     "no_effect": {"marker": "s", "color": "#0173b2", "markersize": 4},
     "inconclusive": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
@@ -50,16 +40,18 @@ def write_paired_differences(
     `comparisons` has a row for each setting, method and kind. `baselines` are bold.
     """
     if comparisons.empty:
-        say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)
+        style.say(
+            "No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES
+        )
         return
     of_panels = [panel for _, panel in comparisons.groupby(BLOCK, sort=False)]
     most = max(len(panel) for panel in of_panels)
     inches = (style.COLUMN_INCHES, 0.65 + 0.15 * most)
-    figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches)
+    figure, all_axes = style.grid(len(of_panels), min(2, len(of_panels)), inches)
     for axes, panel in zip(all_axes, of_panels):
         _intervals(axes, panel, task)
-        name_methods(axes, list(panel.method), baselines)
-        axes.set_title(heading(panel), fontsize=7, pad=12)
+        style.name_methods(axes, list(panel.method), baselines)
+        axes.set_title(style.heading(panel), fontsize=7, pad=12)
         against = ", ".join(panel.against.unique())
         axes.set_xlabel(task.gain.format(against=against), fontsize=7)
     margins = ", ".join(f"{margin:g}" for margin in comparisons.margin.unique())
@@ -68,7 +60,7 @@ def write_paired_differences(
         f"{margins} {task.unit.name}; n: pairs; diamond: different, square: no effect of this size, hollow: "
         "inconclusive; arrow: the interval goes on; number beside an arrow: its mean, which lies there"
     )
-    finish(figure, folder / PAIRED_DIFFERENCES, note)
+    style.finish(figure, folder / PAIRED_DIFFERENCES, note)
 
 
 def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
@@ -98,7 +90,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
                     bbox={"facecolor": "white", "linewidth": 0, "pad": 0.6},
                 )
         for text, at in zip((f"{row['n']:.0f}", row["verdict"].replace("_", " ")), _COLUMNS):
-            write_beside_row(axes, at, place, text)
+            style.write_beside_row(axes, at, place, text)
     side = axes.get_yaxis_transform()
     for text, at in zip(("n", "verdict"), _COLUMNS):
         axes.text(at, -0.75, text, transform=side, va="bottom", fontsize=6, style="italic", color="0.25")
@@ -154,23 +146,23 @@ def write_trade_off(
     """
     panels = panels_of_trade_off(summary)
     if not panels:
-        say("No method that sends bytes can be compared with the baseline.", folder / TRADE_OFF)
+        style.say("No method that sends bytes can be compared with the baseline.", folder / TRADE_OFF)
         return
-    figure, all_axes = grid(len(panels), 1, (style.COLUMN_INCHES, _HEIGHT_INCHES))
+    figure, all_axes = style.grid(len(panels), 1, (style.COLUMN_INCHES, _HEIGHT_INCHES))
     for axes, panel in zip(all_axes, panels):
-        axes.set_title(heading(panel), fontsize=7)
+        axes.set_title(style.heading(panel), fontsize=7)
         where = "between nodes" if panel.nodes.max() > 1 else "of the payload"
         axes.set_xlabel(f"bytes {where} saved, %", fontsize=7)
         gain = wrapped(task.gain.format(against=baselines[0]), 0.8 * _HEIGHT_INCHES, 7)
         axes.set_ylabel(gain, fontsize=7)
         _scale(axes, panel, task)
-    fix_layout(figure)
+    style.fix_layout(figure)
     said = [phrase for axes, panel in zip(all_axes, panels) for phrase in _points(axes, panel, baselines)]
     note = (
         "wanted: high, and far to the right; bars: 95 % intervals of paired differences; shaded: ± "
         f"{task.margin:g} {task.unit.name}"
     )
-    finish(figure, folder / TRADE_OFF, "; ".join([note, *dict.fromkeys(said)]))
+    style.finish(figure, folder / TRADE_OFF, "; ".join([note, *dict.fromkeys(said)]))
 
 
 def _place(saved: ArrayLike) -> NDArray[np.float64]:

@@ -16,17 +16,6 @@ from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
 from thinwire.report.figures.labels import write_beside
 from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
-from thinwire.report.figures.style import (
-    KINDS,
-    filled,
-    finish,
-    grid,
-    heading,
-    legend,
-    name_methods,
-    say,
-    write_beside_row,
-)
 from thinwire.report.report_files import FEWEST_SETTINGS, PROFILE, TRAFFIC_FIGURE
 from thinwire.report.rows.quantities import BLOCK, SETTING
 from thinwire.report.rows.to_target import ratios
@@ -53,27 +42,29 @@ def write_traffic(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] 
     finite = np.isfinite(traffic[list(_DIRECTIONS)].to_numpy()).all(axis=1)
     done = traffic[(traffic.status == "done") & finite]
     if done.empty:
-        say("No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC_FIGURE)
+        style.say(
+            "No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC_FIGURE
+        )
         return
     methods = list(done.method.unique())
     of_panels = [panel for _, panel in done.groupby(BLOCK, sort=False)]
     # The title, the legend and the axis take an inch.
     inches = (style.COLUMN_INCHES, 1.0 + 0.14 * len(methods))
-    figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches, sharey=True)
+    figure, all_axes = style.grid(len(of_panels), min(2, len(of_panels)), inches, sharey=True)
     for axes, panel in zip(all_axes, of_panels):
         _bars(axes, _megabytes(panel), methods)
-        name_methods(axes, methods, baselines)
-        axes.set_title(heading(panel), fontsize=7)
+        style.name_methods(axes, methods, baselines)
+        axes.set_title(style.heading(panel), fontsize=7)
         axes.set_xlabel("payload of a worker, MB:  pushed  ←  |  →  pulled", fontsize=7)
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     shown = [kind for kind in _PAYLOADS if kind in set(done.payload_kind)]
-    handles = [Patch(**filled(*_PAYLOADS[kind])) for kind in shown]
-    legend(figure, handles, shown)
+    handles = [Patch(**style.filled(*_PAYLOADS[kind])) for kind in shown]
+    style.legend(figure, handles, shown)
     note = (
         "means over the workers and the runs that are done, without preparations; "
         "right: push and pull together"
     )
-    finish(figure, folder / TRAFFIC_FIGURE, note)
+    style.finish(figure, folder / TRAFFIC_FIGURE, note)
 
 
 def _megabytes(panel: pd.DataFrame) -> pd.DataFrame:
@@ -91,7 +82,7 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
         end = np.zeros(len(methods))
         for kind in [kind for kind in _PAYLOADS if kind in of_methods]:
             widths = sign * of_methods[kind].to_numpy()
-            axes.barh(places, widths, left=end, height=0.72, **filled(*_PAYLOADS[kind]))
+            axes.barh(places, widths, left=end, height=0.72, **style.filled(*_PAYLOADS[kind]))
             end = end + widths
     axes.axvline(0, color="0.1", linewidth=0.8)
     axes.grid(False, axis="y")
@@ -99,7 +90,7 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
     axes.margins(x=0.04)
     totals = megabytes.sum(axis=1).groupby(level="method").sum()
     for place, method in enumerate(methods):
-        write_beside_row(axes, 1.02, place, _short(totals[method]) if method in totals else "no run")
+        style.write_beside_row(axes, 1.02, place, _short(totals[method]) if method in totals else "no run")
 
 
 def _short(megabytes: float) -> str:
@@ -121,12 +112,12 @@ def write_performance_profile(
     profiles = {kind: profile(to_target[to_target.kind == kind], task) for kind in kinds}
     profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_SETTINGS}
     if not profiles:
-        say(
+        style.say(
             f"A performance profile needs {FEWEST_SETTINGS} settings in which the target is reached.",
             folder / PROFILE,
         )
         return
-    titles = [f"{len(found)} settings, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
+    titles = [f"{len(found)} settings, {style.KINDS.get(kind, kind)}" for kind, found in profiles.items()]
     figure, all_axes = layout(titles, list(to_target.method.unique()))
     for axes, found in zip(all_axes, profiles.values()):
         _lines(axes, found, baselines)
@@ -135,7 +126,7 @@ def write_performance_profile(
         "setting, median over the runs; a miss needs infinitely many; settings in which nobody reaches it, "
         "or the method has no run, are left out"
     )
-    finish(figure, folder / PROFILE, note)
+    style.finish(figure, folder / PROFILE, note)
 
 
 def profile(to_target: pd.DataFrame, task: LearningTask) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Steps, bytes and seconds to a target score, and profiles of them."""
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -187,8 +187,9 @@ def _convergence(balance: int, p: float, least_p: float) -> Convergence:
     return Convergence.PLAUSIBLE if least_p < LEVEL else Convergence.INCONCLUSIVE
 
 
+# Profiles and scores end at the largest factor, as in AlgoPerf.
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
-_WITHIN = [f"within_{factor:g}" for factor in FACTORS]
+_WITHIN = {f"within_{factor:g}": factor for factor in FACTORS}
 METRICS = {"payload_bytes": "payload_bytes_median", "train_seconds": "train_seconds_median"}
 PROFILE_COLUMNS = ["kind", "metric", "target_of_baseline_percent", "method", "settings", *_WITHIN, "score"]
 
@@ -218,12 +219,10 @@ def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
     """A row for each method that has a value in this column in a setting."""
     costs = table.pivot(index=SETTING, columns="method", values=column)[list(table.method.unique())]
     found = ratios(costs.dropna(how="all").dropna(axis=1, how="all"))
-    within = profile(found, FACTORS).T.set_axis(_WITHIN, axis=1)
-    return within.assign(settings=found.count(), score=score(found)).rename_axis("method").reset_index()
-
-
-# Profiles and scores end at this factor, as in AlgoPerf.
-LARGEST_FACTOR = 4.0
+    # The share of settings in which the method is within a factor of the best.
+    within = {name: (found <= f).astype(float).where(found.notna()).mean() for name, f in _WITHIN.items()}
+    made = pd.DataFrame(within).assign(settings=found.count(), score=_score(found))
+    return made.rename_axis("method").reset_index()
 
 
 def ratios(costs: pd.DataFrame) -> pd.DataFrame:
@@ -241,16 +240,7 @@ def ratios(costs: pd.DataFrame) -> pd.DataFrame:
     return of_best.fillna(np.inf).mask(costs.eq(best, axis=0) & np.isfinite(costs), 1.0).where(costs.notna())
 
 
-def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
-    """The share of settings in which a method is within a factor of the best.
-
-    Factors are rows, and methods are columns.
-    """
-    shares = {factor: (ratios <= factor).astype(float).where(ratios.notna()).mean() for factor in factors}
-    return pd.DataFrame(shares).T.rename_axis("factor")
-
-
-def score(ratios: pd.DataFrame) -> pd.Series:
+def _score(ratios: pd.DataFrame) -> pd.Series:
     """The mean of each method's profile between the factors 1 and 4; 1 for the best of every setting."""
     # The integral of a step that rises at the ratio.
-    return ((LARGEST_FACTOR - ratios.clip(upper=LARGEST_FACTOR)) / (LARGEST_FACTOR - 1)).mean()
+    return ((FACTORS[-1] - ratios.clip(upper=FACTORS[-1])) / (FACTORS[-1] - 1)).mean()
