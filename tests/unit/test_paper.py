@@ -113,6 +113,8 @@ def test_every_value_of_the_text_leads_to_its_runs(made):
     assert [made / run["folder"] for run in runs] == [record_folder(made, cell) for cell in expected]
     assert [run["anchor"] for run in runs] == [values.anchor(cell) for cell in expected]
     assert f"index.html#{runs[0]['anchor']}".encode() in (made / "paper.pdf").read_bytes()
+    # Where many runs are behind a value, their suites are named.
+    assert not [each["note"] for each in content["origins"].values() if "None" in each["note"]]
 
 
 def test_behind_a_value_are_only_the_runs_that_were_collected(made):
@@ -130,11 +132,6 @@ def test_other_lines_of_a_file_have_another_key(made):
     rows = pd.DataFrame({"method": range(60)})
     chosen = [[3, 4, 5], [3, 5], [3], [5], [*range(0, 60, 2)], [*range(0, 58, 2), 57, 58], [*range(59)]]
     assert len({values.key_of(file, rows.iloc[lines]) for lines in chosen}) == len(chosen)
-
-
-def test_where_many_runs_are_behind_a_value_their_suites_are_named(made):
-    content = json.loads((made / "paper/values.json").read_text())
-    assert not [each["note"] for each in content["origins"].values() if "None" in each["note"]]
 
 
 # Comments, code, citations, links, layout and names are no text.

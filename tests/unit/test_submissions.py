@@ -122,10 +122,7 @@ def taken(home):
 
 # What was changed, or is given; and the sentence.
 REFUSED = [
-    (
-        lambda home: shutil.rmtree(first_record(home)),
-        r"1 of 3 records of mine in tracks/tiny are missing: `",
-    ),
+    (lambda home: shutil.rmtree(first_record(home)), r"1 of 3 records of mine in tracks/tiny are missing: `"),
     (with_another_score, r"run\.json was changed after it was written"),
     (under_other_rules, r"under version 2 of the rules, and this code"),
     (edit_the_method, r"was made with another file of the method than there is now"),

@@ -21,13 +21,7 @@ from thinwire.config.suite_schema import Simulate
 from thinwire.records.provenance import git_state, processor
 from thinwire.report.plan_table import Validated, rows, sentences
 from thinwire.report.report_files import fixed, with_table_digits
-from thinwire.simulation.ladder_ratio import (
-    LADDER,
-    RATIO_CLUSTER,
-    RATIO_DEVICE,
-    ends_of_the_ladder,
-    ratios,
-)
+from thinwire.simulation.ladder_ratio import LADDER, RATIO_CLUSTER, RATIO_DEVICE, ends_of_the_ladder, ratios
 from thinwire.simulation.plan import MOST_RATE, Question, answers, computing_as, methods, network_of, stand_in
 from thinwire.simulation.probe import Server, measure
 from thinwire.simulation.simulated_file import path_of_times, write

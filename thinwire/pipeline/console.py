@@ -19,13 +19,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.trials import Stage, finalists_path, only_finalists
 from thinwire.pipeline import snakefile
 from thinwire.records import record
-from thinwire.train.result_files import (
-    RunProgress,
-    log_file,
-    partial_folder,
-    read_progress,
-    record_folder,
-)
+from thinwire.train.result_files import RunProgress, log_file, partial_folder, read_progress, record_folder
 
 # Between two looks at the files of all runs. A shared file system may take seconds for a look, so the pause
 # after it is so many times as long.

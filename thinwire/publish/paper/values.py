@@ -65,12 +65,7 @@ def key_of(file: File, rows: pd.DataFrame) -> str:
 
 
 def of_rows(
-    file: File,
-    rows: pd.DataFrame,
-    whole: pd.DataFrame,
-    results: Path,
-    collected: Container[Path],
-    grid: Grid,
+    file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path, collected: Container[Path], grid: Grid
 ) -> Origin:
     """The origin of a value that comes from these rows of a whole file.
 
