@@ -24,9 +24,12 @@ HOWS = ("raises", "exits", "exit code 0", "exit code 2", "exit code 130", "exit 
 HOOKS = ("setup", "sync_gradients", "evaluated", "finish")
 FAULTY = '''"""Goes wrong in its second rank, as its options say."""
 
+import atexit
 import os
 import signal
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 import thinwire
 
@@ -47,15 +50,26 @@ class Method(thinwire.Method):
             raise SystemExit("enough")
         if how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
-        os._exit(int(how.rpartition(" ")[2]))
+        if how.startswith("exit code"):
+            os._exit(int(how.rpartition(" ")[2]))
+        if how == "crashes once" and not Path("crashed").exists():
+            Path("crashed").touch()
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if how == "hangs":
+            threading.Event().wait()
+        if how == "aborts at exit":
+            atexit.register(os.abort)
+        if how == "other kind":
+            self.kind = "weights"
 
     def setup(self):
+        self.kind = "values"
         self.go_wrong("setup")
 
     def sync_gradients(self):
         if self.run.step == 5:
             self.go_wrong("sync_gradients")
-        self.run.world.mean(self.run.gradients).wait()
+        self.run.world.mean(self.run.gradients, kind=self.kind).wait()
 
     def finish(self):
         self.go_wrong("finish")

@@ -11,63 +11,29 @@ import pandas as pd
 import pytest
 
 from tests.commands import succeeded
+from tests.faults import suites
 from tests.workflow.conftest import Project
 
-FAULTY = '''"""Goes wrong in one rank, as its option says."""
-
-import atexit
-import os
-import signal
-import threading
-from dataclasses import dataclass
-from pathlib import Path
-
-import thinwire
-
-
-class Method(thinwire.Method):
-    @dataclass
-    class Config:
-        how: str = "well"  # it goes
-
-    def sync_gradients(self):
-        run, how = self.run, self.config.how
-        first = Path(f"first-{how}")  # SIGKILL comes at every attempt, the others only once
-        if run.step == 5 and how == "aborts at exit":
-            atexit.register(os.abort)
-        if run.step == 5 and run.world.rank == 2:
-            if how == "raises":
-                raise RuntimeError("out of luck")
-            if how.startswith("SIG") and not first.exists():
-                if how != "SIGKILL":
-                    first.touch()
-                os.kill(os.getpid(), getattr(signal, how))
-            if how == "hangs":
-                threading.Event().wait()
-            if how == "other kind":
-                run.world.mean(run.gradients, kind="weights").wait()
-                return
-        run.world.mean(run.gradients).wait()
-'''
 # The suite allows a rank so many seconds without progress. All other ranks move far more often.
 PATIENCE = 15
 # The fault -> how the run ends, what its record says, and how many ranks leave their stacks.
 FAULTS = {
-    "SIGKILL": ("failed", r"rank 2 on \S+ was killed by SIGKILL\b.* while it computes", 3 * 3),
-    "SIGSEGV": ("done", "^none$", 3),
+    "killed": ("failed", r"rank 1 on \S+ was killed by SIGKILL\b.* while it computes", 3 * 3),
+    "crashes once": ("done", "^none$", 3),
     "other kind": (
         "failed",
         r"the workers do not agree on run.world: by rank they made .* calls, .*thinwire check --processes",
         0,
     ),
 }
-HANG = rf"nothing has moved for {PATIENCE} s: rank 2 on \S+ computes, and the others wait"
+SIGNALS = {"killed": "SIGKILL", "crashes once": "SIGSEGV"}
+HANG = rf"nothing has moved for {PATIENCE} s: rank 1 on \S+ computes, and the others wait"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     copy = Project(tmp_path_factory.mktemp("project"))
-    copy.write("methods/faulty.py", FAULTY)
+    copy.write("methods/faulty.py", suites.FAULTY)
     # On two nodes gloo carries the means.
     suite(copy, "faulty", FAULTS, "[{workers: 4, nodes: 2}]")
     suite(copy, "slow", ("hangs", "aborts at exit"), "[4]", f"hang_seconds: {PATIENCE}\n")
@@ -76,7 +42,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def suite(project, name, ways, sizes, more=""):
-    methods = [f"{folder(how)}: {{use: faulty, options: {{how: {how}}}}}" for how in ways]
+    methods = [
+        f"{folder(how)}: {{use: faulty, options: {{how: {how}, where: sync_gradients}}}}" for how in ways
+    ]
     transport = "transport: processes\n"
     project.suite(name, f"{{ssgd: , {', '.join(methods)}}}", 1, sizes, transport + more)
 
@@ -109,11 +77,11 @@ def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, block, how):
     assert re.search(expected, reason or "none"), reason
     about = f": {re.escape(reason)}; log: " if reason else "$"
     assert re.search(f"^{cell}: {status} after \\d+ s{about}", block, re.MULTILINE), block
-    if how.startswith("SIG"):
+    if how in SIGNALS:
         said = (project.folder / "results/logs/train/faulty" / f"{cell}.txt").read_text()
-        assert re.search(rf"rank 2 on \S+ was killed by {how}.*: attempt 2 of 3", said)
+        assert re.search(rf"rank 1 on \S+ was killed by {SIGNALS[how]}.*: attempt 2 of 3", said)
     assert log.count("stacks of rank") == stacks
-    assert ("Fatal Python error: Segmentation fault" in log) == (how == "SIGSEGV")
+    assert ("Fatal Python error: Segmentation fault" in log) == (how == "crashes once")
 
 
 @pytest.mark.slow
@@ -140,14 +108,14 @@ def test_torchrun_starts_the_ranks_too(project):
 
 @pytest.mark.slow
 def test_all_methods_of_a_cell_are_measured_in_a_block(project):
-    methods = "{ssgd: , top_k: , faulty: {options: {how: raises}}}"
+    methods = "{ssgd: , top_k: , faulty: {options: {how: raises, where: sync_gradients}}}"
     project.suite("block", methods, epochs=1, workers="[4]", more="transport: processes\n")
     succeeded(project.snakemake(suite="block"))
     summary = pd.read_csv(project.folder / "results/summary.csv")
     summary = summary[summary.suite == "block"].set_index("method")
     assert dict(summary.status) == {"ssgd": "done", "top_k": "done", "faulty": "failed"}
     assert set(summary.kind) == {"measured"}
-    assert "rank 2 on" in summary.reason["faulty"]
+    assert "rank 1 on" in summary.reason["faulty"]
     # Nothing is left to do; and what is deleted is made again, with all that is measured beside it.
     assert not project.is_planned("block")
     (project.folder / "results/runs/block/digits/cnn/top_k/w4/seed0/run.json").unlink()
