@@ -192,13 +192,11 @@ def test_a_rank_knows_the_links_of_its_machine(machine, monkeypatch):
         (machine / "net" / name).mkdir(parents=True)
         (machine / "net" / name / "speed").write_text(f"{speed}\n")
     (machine / "net/lo").mkdir()
-    for port, state, rate in (
-        ("1", "4: ACTIVE", "200 Gb/sec (4X HDR)"),
-        ("2", "1: DOWN", "2.5 Gb/sec (1X SDR)"),
-    ):
-        (machine / "infiniband/mlx5_0/ports" / port).mkdir(parents=True)
-        (machine / "infiniband/mlx5_0/ports" / port / "state").write_text(f"{state}\n")
-        (machine / "infiniband/mlx5_0/ports" / port / "rate").write_text(f"{rate}\n")
+    for port, state, rate in (("1", "4: ACTIVE", "200 Gb/sec (4X HDR)"), ("2", "1: DOWN", "2.5 Gb/sec (1X)")):
+        folder = machine / "infiniband/mlx5_0/ports" / port
+        folder.mkdir(parents=True)
+        (folder / "state").write_text(f"{state}\n")
+        (folder / "rate").write_text(f"{rate}\n")
     monkeypatch.setattr(provenance, "_NETWORKS", machine / "net")
     monkeypatch.setattr(provenance, "_INFINIBAND", machine / "infiniband")
     about = about_this_process(torch.device("cpu"))

@@ -152,15 +152,12 @@ def test_cuda_starts_while_the_others_wait_for_this_rank(events):
     assert events == ["starts cuda:1", "joins", "beats"]
 
 
-def test_a_gpu_that_does_not_start_is_trouble_and_no_lost_rank(events, monkeypatch):
+def test_a_gpu_that_does_not_start_or_is_not_there_is_trouble_and_no_lost_rank(events, monkeypatch):
     def fail(device):
         raise torch.AcceleratorError("CUDA error: all CUDA-capable devices are busy or unavailable")
 
     monkeypatch.setattr(torch.cuda, "set_device", fail)
     require_trouble(ResourceError, "devices are busy")
-
-
-def test_a_rank_without_a_gpu_is_trouble_and_no_lost_rank(events, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     require_trouble(UserError, "torch finds none here")
     assert events == []

@@ -1,6 +1,7 @@
 """A preparation is read as it was made, resumed only if it is whole, and shared by cells of its suite."""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -84,15 +85,8 @@ def progress(folder, identity):
     (folder / "half.bin").write_bytes(b"half")
 
 
-def test_an_interrupted_preparation_is_resumed(tmp_path, capsys):
-    folder, identity = tmp_path / "preparing", {"seed": "1"}
-    progress(folder, identity)
-    assert preparation._resume(folder, identity) == SPENT
-    assert (folder / "half.bin").exists()
-    assert capsys.readouterr().out == ""
-
-
 PROGRESS = {
+    "whole": None,
     "edited": lambda p: edit(p, lambda c: c["cost"].update(seconds=1.0)),
     "without a key": lambda p: digests.write_json(p, {"identity": {"seed": "1"}}),
     "of wrong types": lambda p: digests.write_json(p, {"identity": "1", "cost": []}),
@@ -101,14 +95,15 @@ PROGRESS = {
 
 
 @pytest.mark.parametrize("change", PROGRESS)
-def test_a_preparation_with_damaged_progress_starts_again(tmp_path, capsys, change):
-    folder, identity = tmp_path / "preparing", {"seed": "1"}
+def test_an_interrupted_preparation_is_resumed_unless_its_progress_is_damaged(tmp_path, capsys, change):
+    folder, identity, make = tmp_path / "preparing", {"seed": "1"}, PROGRESS[change]
     progress(folder, identity)
-    PROGRESS[change](folder / "progress.json")
-    assert preparation._resume(folder, identity) == NOTHING
-    assert not (folder / "half.bin").exists()
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("preparing from the beginning: ")
+    if make is not None:
+        make(folder / "progress.json")
+    assert preparation._resume(folder, identity) == (SPENT if make is None else NOTHING)
+    assert (folder / "half.bin").exists() == (make is None)
+    said = "" if make is None else "preparing from the beginning: .*\n"
+    assert re.fullmatch(said, capsys.readouterr().out)
 
 
 def test_what_a_buried_preparation_left_is_listed(tmp_path):
