@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
@@ -64,6 +65,8 @@ _STARTS_OF_PLACING = 3
 # On a GPU, one kernel of PyTorch's optimizers updates at most 110 to 30 tensors (MultiTensorApply.cuh).
 _TENSORS_OF_AN_OPTIMIZER_KERNEL = 30
 
+Values = Sequence[object]  # arguments of an operation
+
 
 class DeviceClock(TorchDispatchMode):
     """Shows nanoseconds of a device; they pass while operations run inside this context."""
@@ -78,7 +81,7 @@ class DeviceClock(TorchDispatchMode):
         super().__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         counted_as_accelerator.reset(self._token)
 
@@ -86,35 +89,44 @@ class DeviceClock(TorchDispatchMode):
         """The time of the device, in nanoseconds from 0 on."""
         return round(self._seconds * 1e9)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Values = (), kwargs: Mapping[str, object] | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
         name = func.overloadpacket.__name__
         if func.is_view or name in _FREE:
             return result
         self._seconds += self._device.seconds(
-            *flops_of(func, args, kwargs or {}, result),
-            bytes_of(name, args, kwargs or {}, result),
+            *flops_of(func, args, kwargs, result),
+            bytes_of(name, args, kwargs, result),
             started=1 / _TENSORS_OF_AN_OPTIMIZER_KERNEL if _optimizes() else starts_of(name, args),
         )
         return result
 
 
-def flops_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> tuple[int, bool]:
+def flops_of(
+    func: OpOverload, args: Values, kwargs: Mapping[str, object], result: object
+) -> tuple[int, bool]:
     """The floating-point operations of an operation, and whether it is a convolution.
 
     PyTorch's own count of the backward pass of a convolution forgets its groups.
     """
     name = func.overloadpacket.__name__
     if name == "convolution":
-        return 2 * result.numel() * args[1][0].numel(), True
+        (made,), (_, weight, *_) = _tensors([result]), _tensors(args)
+        return 2 * made.numel() * weight[0].numel(), True
     if name == "convolution_backward":
-        wanted = sum(args[10][:2])  # the gradients of the input and of the weight
-        return 2 * args[0].numel() * args[2][0].numel() * wanted, True
+        gradient, _, weight, *_ = _tensors(args)
+        mask = args[10]
+        assert isinstance(mask, Sequence)
+        wanted = sum(mask[:2])  # the gradients of the input and of the weight
+        return 2 * gradient.numel() * weight[0].numel() * wanted, True
     count = flop_registry.get(func.overloadpacket)
     return (int(count(*args, **kwargs, out_val=result)) if count else 0), False
 
 
-def starts_of(name: str, args: Sequence[Any]) -> int:
+def starts_of(name: str, args: Values) -> int:
     """How many small operations an operation takes as long as, at least. Rows are of the last dimension."""
     if name in _PLACING:
         positions = _positions(args)
@@ -127,7 +139,7 @@ def _starts(name: str, row: int) -> int:
     return (_STARTS_OF_SHORT if row <= _SHORT_ROW else _STARTS).get(name, 1)
 
 
-def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> float:
+def bytes_of(name: str, args: Values, kwargs: Mapping[str, object], result: object) -> float:
     """The bytes that an operation reads and writes."""
     read, written = _tensors([*args, *kwargs.values()]), _tensors([result])
     if name == "copy_":
@@ -142,17 +154,17 @@ def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any
     return _bytes(read) + _bytes(written)
 
 
-def _positions(args: Sequence[Any]) -> Tensor:
+def _positions(args: Values) -> Tensor:
     """Where an operation places: the second tensor of its arguments, after the one in which it does."""
     return _tensors(args)[1]
 
 
-def _scattered(args: Sequence[Any], values: Tensor) -> int:
+def _scattered(args: Values, values: Tensor) -> int:
     """The bytes of the sectors that hold values which lie apart."""
     return max(_bytes([values]), _SECTOR_BYTES * min(_positions(args).numel(), values.numel()))
 
 
-def _tensors(values: Iterable[Any]) -> list[Tensor]:
+def _tensors(values: Iterable[object]) -> list[Tensor]:
     found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
