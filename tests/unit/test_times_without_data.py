@@ -14,7 +14,7 @@ from thinwire.config.suite_problems import without_data_problems
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
-from thinwire.simulation.suite_times import PLACE, Mirrored, fastest, rows_of
+from thinwire.simulation.suite_times import PLACE, fastest, rows_of
 
 SUITE = "times/cifar10"
 SETTINGS = WithoutData(
@@ -30,7 +30,7 @@ SETTINGS = WithoutData(
 def rows(method, **options):
     first = cells(SUITE)[0]
     small = replace(first, model=Module("cnn", "cnn", {"width": 8}), method=Module(method, method, options))
-    made, reasons = rows_of(Mirrored(small, "a100_bf16", SETTINGS))
+    made, reasons = rows_of(small, "a100_bf16", SETTINGS)
     assert not reasons
     return pd.DataFrame(made)
 
@@ -91,7 +91,7 @@ def test_a_method_may_have_rounds_that_only_the_star_names():
 @pytest.mark.parametrize("method", ["ssgd", "top_k"])
 def test_the_committed_times_are_those_of_this_code(method):
     cell = next(c for c in cells(SUITE) if (c.model.label, c.method.label) == ("resnet18", method))
-    made, _ = rows_of(Mirrored(cell, "a100_bf16", load(SUITE).without_data))
+    made, _ = rows_of(cell, "a100_bf16", load(SUITE).without_data)
     committed = pd.read_csv(ROOT / REFERENCE / "times" / f"{SUITE}.csv")
     ours = committed[(committed.model == "resnet18") & (committed.method == method)]
     both = pd.DataFrame(made).merge(ours, on=[*PLACE, "method"], suffixes=("", "_committed"))

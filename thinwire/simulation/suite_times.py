@@ -10,7 +10,7 @@ accelerator. Its steps are then simulated with all numbers of workers and all li
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import cast
@@ -172,15 +172,6 @@ def _place(cell: Cell, workers: int, nodes: int, cluster: ClusterDescription) ->
     }
 
 
-@dataclass(frozen=True)
-class Mirrored:
-    """What is mirrored together: a method on one accelerator."""
-
-    cell: Cell
-    accelerator: str
-    settings: WithoutData
-
-
 def simulate_without_data(
     suite: str, subset: Subset, processes: int, log: Callable[[str], None]
 ) -> pd.DataFrame:
@@ -197,18 +188,14 @@ def simulate_without_data(
     planned: dict[tuple[str, str], Cell] = {}
     for cell in subset.keep(cells(suite), timed=False):
         planned.setdefault((cell.model.label, cell.method.label), cell)
-    tasks = [
-        Mirrored(cell, accelerator, settings)
-        for cell in planned.values()
-        for accelerator in settings.accelerators
-    ]
+    tasks = [*product(planned.values(), settings.accelerators)]
     rows: list[Row] = []
     reason = None
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
-        futures = {pool.submit(rows_of, task): task for task in tasks}
+        futures = {pool.submit(rows_of, *task, settings): task for task in tasks}
         for number, future in enumerate(as_completed(futures), 1):
-            task = futures[future]
-            name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
+            cell, accelerator = futures[future]
+            name = f"{cell.model.label}/{cell.method.label} on {accelerator}"
             made, reasons = future.result()
             rows += made
             log(f"{name} ({number} of {len(tasks)})")
@@ -235,16 +222,16 @@ def fastest(rows: pd.DataFrame) -> Iterator[str]:
         yield f"{model} on {accelerator}, {where} (simulated): {at}"
 
 
-def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
-    """The rows of a method, and why there are none for some nodes or numbers of workers."""
-    settings, rounds = task.settings, task.settings.rounds.get(task.cell.method.label, EVERY_STEP)
+def rows_of(cell: Cell, accelerator: str, settings: WithoutData) -> tuple[list[Row], list[str]]:
+    """The rows of a method on one accelerator, and why some nodes or numbers of workers have none."""
+    rounds = settings.rounds.get(cell.method.label, EVERY_STEP)
     described = load_cluster(settings.cluster)
     rows: list[Row] = []
     reasons: list[str] = []
     made = None
     for each in settings.workers_per_node:
         try:
-            made = CellWithoutData(task.cell, each, task.accelerator, rounds, like=made)
+            made = CellWithoutData(cell, each, accelerator, rounds, like=made)
         except ResourceError:
             raise
         except Exception as error:
@@ -256,7 +243,7 @@ def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
                 continue
             try:
                 rows += [
-                    _row_without_data(task, made, described.with_link(link), workers // each, workers)
+                    _row_without_data(made, described.with_link(link), workers, workers // each)
                     for link in settings.links
                 ]
             except ResourceError:
@@ -266,13 +253,11 @@ def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
     return rows, reasons
 
 
-def _row_without_data(
-    task: Mirrored, made: CellWithoutData, described: ClusterDescription, nodes: int, workers: int
-) -> Row:
+def _row_without_data(made: CellWithoutData, described: ClusterDescription, workers: int, nodes: int) -> Row:
     step = made.on(described, nodes)
-    return _place(task.cell, workers, nodes, described) | {
+    return _place(made.cell, workers, nodes, described) | {
         "latency_seconds": described.link.latency_seconds,
-        "accelerator": task.accelerator,
+        "accelerator": made.accelerator,
         "step_seconds": step.seconds,
         "compute_seconds": step.compute_seconds,
         "between_nodes_bytes": step.between_nodes_bytes,

@@ -50,8 +50,6 @@ class Timeline:
     """How long it waits while a server computes or serves other calls."""
     communication_seconds: Floats
     """How long it waits for bytes. This communication is *exposed*: no computation hides it."""
-    operations: int
-    """How many operations the workers have carried out."""
     sent_bytes: int
     """By all workers together."""
     between_nodes_bytes: int
@@ -142,8 +140,7 @@ class _EventLoop(Generic[Call]):
         rows = np.array(self._rows)[number_of]  # [workers, steps, 5]
         ends, computed, others, served, communicated = rows.transpose(2, 1, 0)
         sent, between = self._carrier.sent_bytes, self._carrier.between_nodes_bytes
-        operations = int(np.array(self._place)[number_of].sum())
-        return Timeline(ends, computed, others, served, communicated, operations, sent, between)
+        return Timeline(ends, computed, others, served, communicated, sent, between)
 
     def _advance(self, worker: int) -> None:
         """Run a worker until it waits for a call whose end is not known, or until its end."""
@@ -230,7 +227,6 @@ class _Recurrence:
         calls: list[tuple[Floats, Floats]] = []  # of each: when it begins and ends, [workers]
         parts = np.zeros((5, len(program), self._cluster.workers))
         ends, computed, others, served, communicated = parts  # no server: see `applies`
-        operations = 0
         for number, step in enumerate(program):
             for operation in step:
                 match operation:
@@ -247,10 +243,8 @@ class _Recurrence:
                         others[number] += for_others
                         communicated[number] += idle - for_others
                         now = now + idle
-            operations += len(step) + 1
             ends[number] = now
-        total = operations * self._cluster.workers
-        return Timeline(ends, computed, others, served, communicated, total, self._sent, self._between)
+        return Timeline(ends, computed, others, served, communicated, self._sent, self._between)
 
     def _carry(self, what: HandOver, now: Floats) -> tuple[Floats, Floats]:
         """Carry the calls of all groups on a channel; the group that begins first is the first."""

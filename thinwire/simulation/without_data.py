@@ -89,6 +89,7 @@ class CellWithoutData:
             UserError: there is no such accelerator, or the method cannot run on two nodes, or the steps that
                 are not mirrored have calls.
         """
+        self.cell, self.accelerator = cell, accelerator
         device = load_accelerator(accelerator)
         network = Network(cell)
         self._passes = passes_of(cell, workers_per_node, device)
