@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 import thinwire
-from tests.emulation.forks import on_all_nodes
+from tests.emulation.conftest import on_all_nodes
 from tests.processes import apart
 from thinwire.base.placement import Placement, SharedFile
 from thinwire.emulation.emulated_run import bytes_sent

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 import torch
 
-from tests.emulation.forks import begun, on_all_nodes
+from tests.emulation.conftest import begun, on_all_nodes
 from tests.processes import apart
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster, Placement, SharedFile
@@ -35,18 +35,17 @@ def on_node(made, node, do):
 def asked(made, node, ask, serve):
     """What `ask` returns of a connection from a node to node 1, where `serve` has the other end."""
     here, there = os.pipe()
-    server = os.fork()
-    if server == 0:
-        try:
-            made.enter(1)
-            with socket.create_server((address(1), 5000)) as listener:
-                listener.settimeout(60)  # whoever should ask may have failed
-                os.write(there, b".")
-                connection, _ = listener.accept()
-                with connection:
-                    serve(connection)
-        finally:
-            os._exit(0)
+
+    def served():
+        made.enter(1)
+        with socket.create_server((address(1), 5000)) as listener:
+            listener.settimeout(60)  # whoever should ask may have failed
+            os.write(there, b".")
+            connection, _ = listener.accept()
+            with connection:
+                serve(connection)
+
+    server = begun(served)
     os.close(there)
     os.read(here, 1)
     os.close(here)
@@ -56,7 +55,7 @@ def asked(made, node, ask, serve):
             return ask(line)
 
     answer = on_node(made, node, connected)
-    os.waitpid(server, 0)
+    server()
     return answer
 
 
