@@ -4,18 +4,17 @@ import os
 import re
 import socket
 import struct
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from tests.commands import succeeded
 from tests.faults import sandbox
-from tests.workflow.conftest import Project
+from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire.launch.heartbeat import BEAT_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -24,64 +23,28 @@ LISTENS = "0A"  # the state in /proc/net/tcp
 NOBODY = 65534  # the user id without rights
 # What a client of another protocol, or an attacker, may send to a port.
 NONSENSE = (b"", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", bytes(4096), b"\xff" * 4096)
-GATED = '''"""SSGD, with a gate in the middle."""
-
-import time
-from dataclasses import dataclass
-from pathlib import Path
-
-import thinwire
+CELL = "digits/cnn/held/w4n2/seed0"
 
 
-class Method(thinwire.Method):
-    @dataclass
-    class Config:
-        gate: str = ""  # a folder: the ranks say there that they have come, and go on when it has a file "go"
-
-    def sync_gradients(self):
-        gate = Path(self.config.gate)
-        if self.run.step == 5:
-            (gate / str(self.run.world.rank)).touch()
-            while not (gate / "go").exists():
-                time.sleep(0.01)
-        self.run.world.mean(self.run.gradients).wait()
-'''
-CELL = "digits/cnn/gated/w4n2/seed0"
-
-
-class Attacked:
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
     """A run on one machine that strangers have met half-way."""
-
-    def __init__(self, folder):
-        self.project = Project(folder / "project")
-        gate = folder / "gate"
-        gate.mkdir()
-        self.project.write("methods/gated.py", GATED)
-        methods = f"{{ssgd: , gated: {{options: {{gate: {gate}}}}}}}"
-        workers = "[{workers: 4, nodes: 2}]"
-        self.project.suite("gated", methods, 1, workers, more="transport: processes\n")
-        for results in ("attacked", "quiet"):
-            assert self.project.python("thinwire", "data", "digits", "--results", results).returncode == 0
-        run = subprocess.Popen(
-            [sys.executable, "-m", "thinwire", "run", "gated", CELL, "--results", "attacked"],
-            cwd=self.project.folder,
-            # What a user has set for his cluster does not open a run on one machine to the network.
-            env=self.project.environment() | {"GLOO_SOCKET_IFNAME": "elsewhere"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        try:
-            while not all((gate / str(rank)).exists() for rank in range(4)):
-                assert run.poll() is None, run.communicate()[0]
-                time.sleep(0.05)
+    project = Project(tmp_path_factory.mktemp("project"))
+    project.write("methods/held.py", HELD)
+    workers = "[{workers: 4, nodes: 2}]"
+    project.suite("gated", "{ssgd: , held: }", HELD_EPOCHS, workers, more="transport: processes\n")
+    for results in ("attacked", "quiet"):
+        succeeded(project.python("thinwire", "data", "digits", "--results", results))
+    with pytest.MonkeyPatch.context() as patch:
+        # What a user has set for his cluster does not open a run on one machine to the network.
+        patch.setenv("GLOO_SOCKET_IFNAME", "elsewhere")
+        with project.run_held("gated", CELL, "attacked") as run:
             ranks = [run.pid, *sandbox.children(run.pid)]
-            self.listens = {address for pid in ranks for address in listening(pid)}
-            self.opened = attack_as_another_user(ranks, self.listens)
-        finally:
-            (gate / "go").touch()
-            self.output, _ = run.communicate(timeout=200)
-        self.code = run.returncode
+            listens = {address for pid in ranks for address in listening(pid)}
+            opened = attack_as_another_user(ranks, listens)
+            project.gate.open()
+            said = run.communicate(timeout=200)
+    return SimpleNamespace(project=project, listens=listens, opened=opened, code=run.returncode, said=said)
 
 
 def listening(process):
@@ -149,11 +112,6 @@ def send(host, port, content):
     return connection
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory):
-    return Attacked(tmp_path_factory.mktemp("attacked"))
-
-
 def test_no_other_host_reaches_a_run_on_one_machine(attacked):
     assert {address for address, _ in attacked.listens} == {"127.0.0.1"}
 
@@ -166,7 +124,7 @@ def test_no_other_user_opens_the_file_in_which_ranks_meet(attacked):
 
 def test_nonsense_at_the_ports_of_a_run_does_not_change_it(attacked):
     """It comes after the ranks have connected: before that gloo takes the first who names a rank's number."""
-    assert attacked.code == 0, attacked.output
+    assert attacked.code == 0, attacked.said
     succeeded(attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet"))
     ours, theirs = (
         pd.read_parquet(attacked.project.folder / results / "runs/gated" / CELL / "curve.parquet")
