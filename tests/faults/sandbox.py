@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from thinwire.base.files import try_lock
+
 SHM = Path("/dev/shm")
 BALLAST = "ballast"
 _NEWNS, _PRIVATE, _BIND, _READ_ONLY, _REMOUNT = 0x20000, 0x44000, 0x1000, 0x1, 0x20
@@ -131,11 +133,7 @@ def set_link(interface: str, up: bool) -> None:
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock of this file."""
     with path.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
+        return not try_lock(file, "use another folder")
 
 
 def _mount(source: bytes, target: Path, kind: bytes | None, flags: int, options: bytes | None = None) -> None:

@@ -5,7 +5,6 @@ of this process. If it dies, the kernel kills them, so that none is left over.
 """
 
 import contextlib
-import fcntl
 import getpass
 import os
 import shutil
@@ -16,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.waiting import until
+from thinwire.base.files import try_lock
 
 CONF = "SLURM_CONF"
 PREFIX = "thinwire-slurm-"
@@ -111,7 +111,8 @@ class Slurm:
 
     def __enter__(self) -> "Slurm":
         self.lock = LOCK.open("w")
-        until("another test run on this machine gives Slurm back", self._locked, seconds=1200)
+        free = "another test run on this machine gives Slurm back"
+        until(free, lambda: try_lock(self.lock, "see /run/lock"), seconds=1200)
         remove_leftovers()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
@@ -179,13 +180,6 @@ class Slurm:
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=60, env=environment
         )
-
-    def _locked(self) -> bool:
-        try:
-            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
     def _configure(self) -> None:
         """Write the configuration, and let Slurm's commands find it."""

@@ -17,13 +17,7 @@ from thinwire.config.yaml_file import Module
 from thinwire.pipeline.console import Progress, duration, running
 from thinwire.records import record
 from thinwire.train import result_files
-from thinwire.train.result_files import (
-    ProgressFile,
-    RunProgress,
-    partial_folder,
-    read_progress,
-    record_folder,
-)
+from thinwire.train.result_files import ProgressFile, partial_folder, read_progress, record_folder
 
 FIRST, SECOND, *_ = cells("demo")
 
@@ -140,7 +134,7 @@ def test_half_a_progress_file_is_none(tmp_path, content):
 
 
 def test_the_time_left_is_that_of_this_attempt():
-    resumed = RunProgress(9, 10, 80, 100, 10, 5.0, None)
+    resumed = result_files.RunProgress(9, 10, 80, 100, 10, 5.0, None)
     assert resumed.seconds_left == 10.0
     assert resumed._replace(steps_here=0).seconds_left is None
 
