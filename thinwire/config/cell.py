@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from thinwire import RULES_VERSION, plugins
 from thinwire.base import digests, seeds
@@ -170,6 +170,9 @@ class Cell:
         return digests.of_identity(self.preparation_identity())
 
 
+_CELL = TypeAdapter(Cell)
+
+
 def _as_json(value: object) -> object:
     """The value in types that JSON knows, so that it is the same when it is read back."""
     if isinstance(value, dict):
@@ -186,21 +189,12 @@ def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:
     Raises:
         UserError: no cell has this identity.
     """
-    fields = {name: value for name, value in identity.items() if name != "rules"}
     try:
-        for module in ("data", "model", "method"):
-            fields[module] = Module(**fields[module])
-        for recipe in ("recipe", "preparer_recipe"):
-            fields[recipe] = Recipe.of_dump(fields[recipe])
-        if "cluster" in fields:
-            fields["cluster"] = ClusterDescription.model_validate(fields["cluster"])
-        if "prepare_from" in fields:
-            other = fields["prepare_from"]
-            fields["prepare_from"] = PreparingCell(**{**other, "data": Module(**other["data"])})
-        Size(workers=fields["workers"], nodes=fields["nodes"])
-        made = Cell(**fields, deviates=deviates)
+        recipes = {name: Recipe.of_dump(identity[name]) for name in ("recipe", "preparer_recipe")}
+        Size(workers=identity["workers"], nodes=identity["nodes"])
+        made = _CELL.validate_python({**identity, **recipes, "deviates": deviates})
         same = {**made.identity(), "rules": identity.get("rules")} == identity
-    except (KeyError, TypeError, AttributeError, ValueError, ValidationError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         same = False
     if not same:
         raise UserError("its cell is none that a suite can have")
