@@ -73,7 +73,8 @@ class RunSetup:
             UserError: something is missing or broken.
         """
         cell = self._cell
-        device = device_of(cell, self._transport.ranks[0] % (cell.workers // cell.nodes))
+        place = self._transport.ranks[0] % (cell.workers // cell.nodes)
+        device = device_of(cell, place)
         make_current(device)
         require_precision(device, cell.recipe.precision)
         deterministic(device, cell.recipe.precision)
@@ -84,7 +85,7 @@ class RunSetup:
         fields = self.record_fields
         fields["method_options"] = as_dict(config)
         fields["model_options"] = as_dict(resolve(model, cell.model.options))
-        task = task_of(cell, self._results, device, self._is_first_on_node(), self._doing)
+        task = task_of(cell, self._results, device, place == 0, self._doing)
         self.provenance["data_sha256"] = task.data.checksums
         fields["classes"] = task.data.classes
         evaluated = task.data.test_labels.numel()
@@ -155,11 +156,6 @@ class RunSetup:
         self.interruptions = interruptions
         if self._transport.kind in ("measured", "emulated"):
             self.no_time_because = RESUMED
-
-    def _is_first_on_node(self) -> bool:
-        if self._transport.kind in ("inprocess", "mirrored"):
-            return True
-        return self._transport.ranks[0] % (self._cell.workers // self._cell.nodes) == 0
 
     def _note(self, ranks: list[dict[str, object]]) -> list[dict[str, object]]:
         """Record what the ranks say; of the other processes, the most that each of them has seen."""
