@@ -41,7 +41,8 @@ def on_score(judged: Judged, unit: Unit, at_chance: bool = False, lost: int = 0)
     if at_chance:
         return Decision(Verdict.INCONCLUSIVE, _inconclusive("the baseline's runs are at chance level"))
     if lost:
-        return Decision(Verdict.INCONCLUSIVE, _inconclusive(_lost(difference.n, lost)))
+        which = f"{lost} of {difference.n + lost} pairs have a run that diverged or failed"
+        return Decision(Verdict.INCONCLUSIVE, _inconclusive(which))
     if judged.differs:
         words = _side(difference, unit)
         words += f", but {_within(difference, unit)}" if judged.within_margin else ""
@@ -153,10 +154,6 @@ def _nothing_known(difference: Comparison) -> str | None:
     if difference.n < FEWEST_PAIRS:
         return _too_few(difference.n)
     return "the noise floor of tuning is not known" if math.isinf(difference.floor) else None
-
-
-def _lost(pairs: int, lost: int) -> str:
-    return f"{lost} of {pairs + lost} pairs have a run that diverged or failed"
 
 
 def _side(difference: Comparison, unit: Unit) -> str:

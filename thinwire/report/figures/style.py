@@ -19,6 +19,7 @@ from PIL import Image
 
 from thinwire.base.files import writing
 from thinwire.report.figures.labels import shortened, text_width, wrapped
+from thinwire.report.tables import numbers
 
 THICK, THIN = 2.4, 1.0  # points
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
@@ -148,9 +149,7 @@ KINDS = {"inprocess": "in process"}
 def heading(panel: pd.DataFrame) -> str:
     """What the runs of a panel have in common."""
     row = panel.iloc[0]
-    workers = f"{row.workers} worker{'s' if row.workers > 1 else ''}"
-    nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
-    return f"{row.dataset}, {row.model}, {workers}{nodes}, {KINDS.get(row.kind, row.kind)}"
+    return f"{numbers.place(row)}, {KINDS.get(row.kind, row.kind)}"
 
 
 def task_of(rows: pd.DataFrame) -> pd.Series:

@@ -7,7 +7,6 @@ there is a line of panels for those that exchange at every step, and one for all
 from pathlib import Path
 from typing import Literal
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
@@ -61,27 +60,21 @@ def write_map(rows: pd.DataFrame, folder: Path) -> None:
     networks = list(own.model.unique())
     rates = sorted(own.rate_gbit_per_second.unique())
     workers = sorted(own.workers.unique())
-    height = len(LINES) * max(_CELL_INCHES * len(workers) + _AROUND_INCHES, _LEAST_INCHES)
-    figure, grid = plt.subplots(
-        len(LINES),
-        len(networks),
-        figsize=(_WIDTH_INCHES, height),
-        squeeze=False,
-        layout="constrained",
-        sharex=True,
-        sharey=True,
-    )
+    columns = len(networks)
+    width = _WIDTH_INCHES / columns
+    height = max(_CELL_INCHES * len(workers) + _AROUND_INCHES, _LEAST_INCHES)
+    figure, all_axes = style.grid(len(LINES) * columns, columns, (width, height), sharex=True, sharey=True)
     told: list[str] = []
     states: set[str] = set()
-    for line, (title, left_out) in zip(grid, LINES):
+    for first, (title, left_out) in zip(range(0, len(all_axes), columns), LINES):
         best = fastest(own[~own.method.isin(left_out)])
-        for axes, network in zip(line, networks):
+        for axes, network in zip(all_axes[first:], networks):
             of_network = best[best.model == network]
             told += _panel(axes, of_network, rates, workers)
             states |= set(map(_state, of_network.gain, of_network.accuracy))
-        line[0].set_ylabel(f"{title}\n\nworkers", fontsize=_POINTS + 1)
-    titles = shortened(networks, _WIDTH_INCHES / len(networks) - _GAP_INCHES, _POINTS + 1)
-    for axes, title in zip(grid[0], titles.values()):
+        all_axes[first].set_ylabel(f"{title}\n\nworkers", fontsize=_POINTS + 1)
+    titles = shortened(networks, width - _GAP_INCHES, _POINTS + 1)
+    for axes, title in zip(all_axes, titles.values()):
         axes.set_title(title, fontsize=_POINTS + 1)
     figure.supxlabel("Gbit/s of a node's link", fontsize=_POINTS + 1)
     methods = list(dict.fromkeys(told))

@@ -229,13 +229,8 @@ def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     found = candidates[same].set_index("method")
     columns = {new: block.method.map(found[old]).astype(float) for old, new in _FOUND.items()}
     return block.assign(
-        time_from=_timed_origin(place),
+        time_from=f"{place.kind} ({place.cluster})" if place.cluster else str(place.kind),
         time_nodes=place.nodes,
         target_score=place.target_score,
         **columns,
     )
-
-
-def _timed_origin(place: pd.Series) -> str:
-    """How the times of a place came about: `simulated (ethernet_1g)`."""
-    return f"{place.kind} ({place.cluster})" if place.cluster else str(place.kind)

@@ -76,9 +76,14 @@ def epochs(row: pd.Series) -> str:
     return str(row.epochs) if pd.isna(virtual) else f"{row.epochs} for {virtual:g}"
 
 
-def workers(row: pd.Series) -> str:
-    """`8 on 2 nodes`."""
-    return f"{row.workers} on {row.nodes} nodes" if row.nodes > 1 else str(row.workers)
+def workers(row: pd.Series, word: str = "") -> str:
+    """`8 on 2 nodes`, with a word after the first number."""
+    return f"{row.workers}{word} on {row.nodes} nodes" if row.nodes > 1 else f"{row.workers}{word}"
+
+
+def place(row: pd.Series) -> str:
+    """`digits, cnn, 8 workers on 2 nodes`."""
+    return f"{row.dataset}, {row.model}, {workers(row, ' worker' if row.workers == 1 else ' workers')}"
 
 
 class Mark(Enum):

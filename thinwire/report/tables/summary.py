@@ -69,12 +69,14 @@ def _block(block: pd.DataFrame, about: About) -> Block:
         shown["to target, s"] = _marked(seconds, numbers.of_seconds_to_target(block, about.baseline))
     if block.step_speed_up.notna().any():
         shown["speed-up"] = _marked(map(numbers.ratio, block.step_speed_up), numbers.of_speed_ups(block))
+    partition = partition_in_words(block)
+    failures = [f"{label}: {why}." for label, why in zip(block.method, block.reason) if why]
     return Block(
-        heading=f"{first.dataset}, {first.model}, {_workers(first)}",
-        origin=_origin(first, about) + _partition(block),
+        heading=numbers.place(first),
+        origin=_origin(first, about) + (f" Partition: {partition}." if partition else ""),
         columns=list(shown),
         rows=[list(row) for row in zip(*shown.values())],
-        remarks=[*_inconclusive(block, about.baseline), *_failures(block)],
+        remarks=[*_inconclusive(block, about.baseline), *failures],
     )
 
 
@@ -98,12 +100,6 @@ def _methods(block: pd.DataFrame, about: About) -> list[str]:
     return found
 
 
-def _workers(row: pd.Series) -> str:
-    if row.workers == 1:
-        return "1 worker"
-    return f"{row.workers} workers" + (f" on {row.nodes} nodes" if row.nodes > 1 else "")
-
-
 def _origin(first: pd.Series, about: About) -> str:
     runs = _RUNS[first.kind]
     if first.kind == "emulated" and about.cluster:
@@ -114,11 +110,6 @@ def _origin(first: pd.Series, about: About) -> str:
         elsewhere = first.time_nodes != first.nodes
         text += f", where the workers fill {first.time_nodes:g} nodes." if elsewhere else "."
     return text
-
-
-def _partition(block: pd.DataFrame) -> str:
-    words = partition_in_words(block)
-    return f" Partition: {words}." if words else ""
 
 
 def _verdicts(block: pd.DataFrame, baseline: str) -> list[str]:
@@ -138,10 +129,6 @@ def _inconclusive(block: pd.DataFrame, baseline: str) -> list[str]:
         for words, labels in found.items()
         if ":" in words
     ]
-
-
-def _failures(block: pd.DataFrame) -> list[str]:
-    return [f"{label!s}: {why!s}." for label, why in zip(block.method, block.reason) if why]
 
 
 _MARKDOWN_MARKS = {Mark.NONE: "{}", Mark.BEST: "**{}**", Mark.SECOND: "<u>{}</u>"}
