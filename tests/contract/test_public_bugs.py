@@ -1,7 +1,7 @@
 """Faults of public code, each as a few lines of a method, and the check that catches it.
 
 Each method is here twice, as it should be and with its fault, and the check must tell the two apart.
-docs/public_bugs.md names the projects, and the files in which the fault was read.
+docs/checks.md names the projects, and the files in which the fault was read.
 """
 
 from collections.abc import Callable

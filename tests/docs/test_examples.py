@@ -111,17 +111,16 @@ def test_the_refused_options_of_contributing_are_refused_as_it_says(load):
 
 
 def table_of(heading):
-    """The rows of the table of docs/contract.md whose first column has this heading."""
-    tables = pages.tables((ROOT / "docs/contract.md").read_text())
-    (found,) = (table[1:] for table in tables if table[0][0] == heading)
+    """The rows of the table about the contract whose first column has this heading."""
+    text = "".join((ROOT / f"docs/{page}.md").read_text() for page in ("contract", "checks"))
+    (found,) = (table[1:] for table in pages.tables(text) if table[0][0] == heading)
     return found
 
 
 def test_every_check_of_the_contract_stands_on_its_page():
     rows = {row[0].strip("`"): row[1] for row in table_of("check")}
-    (named,) = re.findall(
-        r"these say what they require: (.*?)\.", (ROOT / "docs/contract.md").read_text(), re.DOTALL
-    )
+    text = " ".join((ROOT / "docs/checks.md").read_text().split())
+    (named,) = re.findall(r"these say what they require: (.*?)\.", text)
     names = [*rows, *re.findall(r"`(\w+)`", named)]
     assert sorted(f"test_{name}" for name in names) == sorted(CHECKS)
     assert f"{LEAST_ACCURACY_PERCENT} % accuracy on digits" in rows["learns"]
@@ -235,7 +234,7 @@ def copy(tmp_path):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, tmp_path / name)
     (tmp_path / "methods/my_method.py").write_text(example("README.md", "class Method("))
-    (tmp_path / "models/mobilenet.py").write_text(example("docs/contract.md", "class Model("))
+    (tmp_path / "models/mobilenet.py").write_text(example("CONTRIBUTING.md", "class Model("))
     (tmp_path / "datasets/stripes.py").write_text(DATASET)
     (tmp_path / "config/mine.yaml").write_text(yaml.safe_dump(SUITE))
     return tmp_path

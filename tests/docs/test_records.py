@@ -33,7 +33,8 @@ def test_quoted_blocks_and_tables_are_the_newest(path):
 
 def test_every_benchmark_is_quoted():
     quoted = [
-        (ROOT / f"docs/{page}.md").read_text() for page in ("performance", "questions", "gpu", "simulation")
+        (ROOT / f"docs/{page}.md").read_text()
+        for page in ("performance", "questions", "gpu", "large_networks")
     ]
     assert sorted({name for text in quoted for name in update_docs.names(text)}) == BENCHMARKS
 

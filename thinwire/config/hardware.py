@@ -162,7 +162,7 @@ def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
 
 
 class Accelerator(Strict):
-    """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
+    """A device of which nobody needs to have one here. docs/large_networks.md explains every key."""
 
     title: OneLine = Field(description="one line: what this device is")
     precision: Precision = Field(description="of a recipe with which it reaches these rates")
@@ -217,4 +217,4 @@ def unlike_recipe(name: str, precision: Precision) -> str | None:
 def load_accelerator(name: str) -> Accelerator:
     """Read and validate the accelerator of this name; a UserError lists all errors of its file."""
     path = yaml_file.named(ACCELERATORS, name, "accelerator")
-    return yaml_file.read(path, Accelerator, "an accelerator", "docs/simulation.md")
+    return yaml_file.read(path, Accelerator, "an accelerator", "docs/large_networks.md")
