@@ -94,10 +94,11 @@ def describe(plugin_class: Configured) -> list[Option]:
     except (OSError, TypeError):
         source = ""
     annotations, comments = _read(source)
+    types = get_type_hints(config, include_extras=True)
     return [
         Option(
             field.name,
-            _type(annotations.get(field.name, ""), field.type),
+            _type(annotations.get(field.name, ""), types[field.name]),
             _default(field),
             comments.get(field.name, ""),
         )
@@ -117,7 +118,7 @@ def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
                 alone.add(token.start[0])
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            annotations[node.target.id] = _plain(node.annotation)
+            annotations[node.target.id] = ast.unparse(node.annotation)
             first = node.lineno
             while first - 1 in alone:
                 first -= 1
@@ -127,27 +128,17 @@ def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _type(written: str, type_: object) -> str:
-    """Return the type as it is written in the source; an alias is replaced by the type that it names."""
-    if written.isidentifier() and isinstance(type_, type):
-        return written
+    """Return a type plainly, `Annotated[int, Field(ge=1)]` as `int, ge=1`; others as they are written."""
     if get_origin(type_) is Literal:
         return " | ".join(repr(value) for value in get_args(type_))
-    if "[" not in written and get_origin(type_) is Annotated:
+    if get_origin(type_) is Annotated:
         base, *limits = get_args(type_)
         parts = [part for limit in limits for part in getattr(limit, "metadata", [])]
-        facts = [fact for part in parts for fact in dataclasses.asdict(part).items()]
-        return ", ".join([base.__name__, *(f"{name}={value}" for name, value in facts)])
+        if all(map(dataclasses.is_dataclass, parts)):
+            facts = [fact for part in parts for fact in dataclasses.asdict(part).items()]
+            name = base.__name__ if isinstance(base, type) else str(base)
+            return ", ".join([name, *(f"{key}={value}" for key, value in facts)])
     return written or str(type_)
-
-
-def _plain(annotation: ast.expr) -> str:
-    """Write an annotation plainly: `Annotated[int, Field(ge=1)]` becomes `int, ge=1`."""
-    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
-        assert isinstance(annotation.slice, ast.Tuple)
-        type_, *rest = annotation.slice.elts
-        limits = [ast.unparse(k) for call in rest if isinstance(call, ast.Call) for k in call.keywords]
-        return ", ".join([ast.unparse(type_), *limits])
-    return ast.unparse(annotation)
 
 
 def _default(field: dataclasses.Field[object]) -> str:
