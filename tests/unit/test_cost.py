@@ -53,14 +53,13 @@ def test_a_step_is_the_passes_on_the_batch_of_a_worker_and_workers_in_one_proces
 def test_processes_have_a_gpu_each_and_half_of_an_exchange_between_nodes(results):
     on_one = replace(CELL, transport="processes")
     on_two = replace(on_one, nodes=2)
-    assert seconds_a_step(on_one, 1e6, results) == pytest.approx(seconds_a_step(CELL, 1e6, results) / 4)
+    in_turns, alone, apart = (seconds_a_step(each, 1e6, results) for each in (CELL, on_one, on_two))
+    assert alone == pytest.approx(in_turns / 4)
     parameters = 9 * 32 + 32 + 9 * 32 * 64 + 64 + 256 * 10 + 10
-    exchange = 0.5 * 2 * 3 / 4 * 4 * parameters / 12.5e9
-    added = seconds_a_step(on_two, 1e6, results) - seconds_a_step(on_one, 1e6, results)
-    assert added == pytest.approx(exchange, rel=1e-3)
-    cost = cost_of([on_two], a_gpu(1e6), results)
-    assert cost.gpu_hours == pytest.approx(4 * cost.hours)
-    assert cost_of([CELL], a_gpu(1e6), results).gpu_hours == cost_of([CELL], a_gpu(1e6), results).hours
+    assert apart - alone == pytest.approx(0.5 * 2 * 3 / 4 * 4 * parameters / 12.5e9, rel=1e-3)
+    for one, gpus in ((on_two, 4), (CELL, 1)):
+        cost = cost_of([one], a_gpu(1e6), results)
+        assert cost.gpu_hours == pytest.approx(gpus * cost.hours)
 
 
 def test_the_methods_of_a_block_are_one_job_and_the_longest_is_named(results):
@@ -150,18 +149,13 @@ def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):
     assert printed.splitlines()[-1].startswith("all suites on GPUs: 2 jobs, ")
 
 
+SIX = ["2 attempts, the first of 6 hours and the last of 12 hours", "`retries` has to be 1 "]
+TWO = ["3 attempts, the first of 2 hours and the last of 3 hours"]
+
+
 @pytest.mark.parametrize(
     ("minutes", "said"),
-    [
-        (
-            "360 * attempt",
-            ["2 attempts, the first of 6 hours and the last of 12 hours", "`retries` has to be 1 "],
-        ),
-        ("min(120 * attempt, 180)", ["3 attempts, the first of 2 hours and the last of 3 hours"]),
-        ("600", []),
-        ("2d", []),
-        ("0", []),
-    ],
+    [("360 * attempt", SIX), ("min(120 * attempt, 180)", TWO), ("600", []), ("2d", []), ("0", [])],
 )
 def test_a_job_that_is_longer_than_its_first_attempt_is_told(minutes, said):
     lines = overview.about_cost(Cost(16.0, 2, 8.0, 7.7, "suite/a/b/w8/seed0"), "a100", minutes)

@@ -23,13 +23,8 @@ DEVICE = Accelerator(
     pass_operation_seconds=LEAST,
     error="none",
 )
-RECIPE = {
-    "epochs": 1,
-    "batch": 1,
-    "batch_per": "worker",
-    "optimizer": {"lr": 0.1},
-    "schedule": {"name": "constant"},
-}
+RECIPE = {"epochs": 1, "batch": 1, "batch_per": "worker", "optimizer": {"lr": 0.1}}
+RECIPE["schedule"] = {"name": "constant"}
 ROW, COLUMN = torch.zeros(100, 10), torch.zeros(10, 1000)
 POSITIONS = torch.arange(5)
 
@@ -112,17 +107,18 @@ def test_codecs_do_what_they_do_on_an_accelerator_and_a_selection_costs_at_least
     assert seconds(lambda: select.exact([row], [k])) > topk > 8 * seconds(row.clone)
 
 
-def passes_of(batch):
-    return pass_seconds(
-        lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 500), nn.ReLU(), nn.Linear(500, 10)),
-        lambda: blank(batch, (3, 32, 32), of_text=False),
-        Passes(Recipe.model_validate(RECIPE), torch.device("cpu")),
-        DEVICE,
-    )
+def passes_of(layers, batch, device=DEVICE, **recipe):
+    passes = Passes(Recipe.model_validate(RECIPE | recipe), torch.device("cpu"))
+    return pass_seconds(lambda: nn.Sequential(*layers()), batch, passes, device)
 
 
 def test_passes_take_the_layers_of_the_batch_without_computing_them():
-    small, large = passes_of(64), passes_of(128)
+    def layers():
+        return nn.Flatten(), nn.Linear(3 * 32 * 32, 500), nn.ReLU(), nn.Linear(500, 10)
+
+    small, large = (
+        passes_of(layers, lambda size=size: blank(size, (3, 32, 32), of_text=False)) for size in (64, 128)
+    )
     # 3072 x 500 weights: forward once, and backward once, because images want no gradient.
     product = 2 * 64 * 3072 * 500 / 2e9
     assert small["forward", "1"] == pytest.approx(product, rel=0.01)
@@ -133,18 +129,15 @@ def test_passes_take_the_layers_of_the_batch_without_computing_them():
 def test_layers_that_move_more_than_they_compute_take_half_as_long_in_bf16():
     slow = DEVICE.model_copy(update={"product_flops_per_second": 1e18})
 
-    def activations(precision):
-        return pass_seconds(
-            lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)),
-            lambda: (torch.zeros(10_000, 64), torch.zeros(10_000, dtype=torch.int64)),
-            Passes(Recipe.model_validate(RECIPE | {"precision": precision}), torch.device("cpu")),
-            slow,
-        )
+    def layers():
+        return nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
 
-    # The ReLU counts to the layer that follows it.
-    assert activations("bf16")["forward", "2"] == pytest.approx(
-        activations("fp32")["forward", "2"] / 2, rel=0.15
+    half, whole = (
+        passes_of(layers, lambda: blank(10_000, (64,), of_text=False), slow, precision=precision)
+        for precision in ("bf16", "fp32")
     )
+    # The ReLU counts to the layer that follows it.
+    assert half["forward", "2"] == pytest.approx(whole["forward", "2"] / 2, rel=0.15)
 
 
 def test_an_accelerator_with_a_wrong_key_is_one_sentence(tmp_path, monkeypatch):

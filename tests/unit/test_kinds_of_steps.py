@@ -24,15 +24,9 @@ def lines(*steps):
 
 
 def test_consecutive_spans_are_one_line_and_the_harness_has_none():
-    step = [
-        compute(HARNESS),
-        *(compute(FORWARD, name) for name in ("a", "b", "c")),
-        compute(BACKWARD, "c"),
-        compute(METHOD, "grad_ready"),
-        compute(BACKWARD, "b"),
-        compute(BACKWARD, ""),
-        compute(OPTIMIZER, "step"),
-    ]
+    passes = [(FORWARD, "a"), (FORWARD, "b"), (FORWARD, "c"), (BACKWARD, "c"), (METHOD, "grad_ready")]
+    step = [(HARNESS, "x"), *passes, (BACKWARD, "b"), (BACKWARD, ""), (OPTIMIZER, "step")]
+    step = [compute(*span) for span in step]
     assert lines(step) == [((0,), ["forward     a ... c (3)", "backward    c, b", "optimizer   step"])]
 
 

@@ -1,4 +1,4 @@
-"""The simulation: both of its ways agree, and its times are possible."""
+"""The simulation: both of its ways agree, its times are possible, and messages pass over links."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from thinwire.simulation import timeline
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.program import Await, Compute, HandOver, Hold, Post, Wait, Work, program_of
 from thinwire.traffic import wire_bytes
+from thinwire.traffic.wire_bytes import payload_rate
 
 STEPS, CALLS, BYTES = 6, 4, 4_000_000
 VERBS = ("mean", "gather", "ragged gather", "broadcast", "push_pull")
@@ -45,8 +46,10 @@ def paces(cluster, variation=0.0, steps=STEPS):
 
 
 def simulated(made, cluster, on, variation=0.0):
-    pace = paces(cluster, variation, len(made))
-    return timeline.by_events([made] * cluster.workers, cluster, Loads(on, cluster), pace)
+    """With one program for all workers, or one for each."""
+    programs = made if isinstance(made[0][0], list) else [made] * cluster.workers
+    pace = paces(cluster, variation, len(programs[0]))
+    return timeline.by_events(programs, cluster, Loads(on, cluster), pace)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
@@ -173,26 +176,18 @@ def test_of_many_calls_two_are_under_way_at_once():
 
 def test_a_tree_has_fewer_hops_and_a_hierarchy_fewer_bytes_between_nodes():
     """By hand: rings of 64 workers have 126 hops, trees of 64 have 12, and trees of 16 nodes have 8."""
-    cluster, empty = Cluster(64, 16), call(size=64)
-    hops = {}
+    hops, sent, alone = {}, {}, {}
     for name in ("ring", "tree", "hierarchical"):
         on = described(latency=1e-3, algorithms={"all_reduce": name})
-        hops[name] = round(simulated([[empty, Await(0)]], cluster, on).seconds / 1e-3)
+        hops[name] = round(simulated([[call(size=64), Await(0)]], Cluster(64, 16), on).seconds / 1e-3)
+        sent[name] = simulated(program(call()), Cluster(64, 16), on)
+        alone[name] = simulated(program(call()), Cluster(16, 16), on)
     assert hops == {"ring": 126, "tree": 12, "hierarchical": 8}
-    ring, tree, hierarchical = (
-        simulated(program(call()), cluster, described(algorithms={"all_reduce": name})) for name in hops
-    )
-    assert tree.sent_bytes == ring.sent_bytes
-    assert hierarchical.between_nodes_bytes < ring.between_nodes_bytes
-
-
-def test_where_each_node_has_one_worker_a_hierarchy_is_a_tree():
-    tree, hierarchical = (
-        simulated(program(call()), Cluster(16, 16), described(latency=1e-3, algorithms={"all_reduce": name}))
-        for name in ("tree", "hierarchical")
-    )
-    assert hierarchical.seconds == tree.seconds
-    assert hierarchical.between_nodes_bytes == tree.between_nodes_bytes
+    assert sent["tree"].sent_bytes == sent["ring"].sent_bytes
+    assert sent["hierarchical"].between_nodes_bytes < sent["ring"].between_nodes_bytes
+    # Where each node has one worker, a hierarchy is a tree.
+    assert alone["hierarchical"].seconds == alone["tree"].seconds
+    assert alone["hierarchical"].between_nodes_bytes == alone["tree"].between_nodes_bytes
 
 
 def test_everybody_waits_for_the_slowest():
@@ -202,12 +197,6 @@ def test_everybody_waits_for_the_slowest():
     waits = timeline.by_events([made] * 4, Cluster(4, 4), Loads(described(), Cluster(4, 4)), pace)
     assert waits.others_seconds[1:, [0, 1, 3]].min() == pytest.approx(0.02 + 0.01)
     assert waits.others_seconds[:, 2].max() == 0
-
-
-def test_programs_that_do_not_match_are_one_sentence():
-    programs, loads = [program(call()), [[Work(0.1)]] * STEPS], Loads(described(), Cluster(2))
-    with pytest.raises(UserError, match="wait for each other for ever"):
-        timeline.by_events(programs, Cluster(2), loads, np.ones((STEPS, 2)))
 
 
 def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
@@ -225,3 +214,80 @@ def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
     assert [o.seconds for step in made for o in step if isinstance(o, Work)] == [1.5, 1.75, 1.5, 1.75, 1.5]
     with pytest.raises(UserError, match="record more steps"):
         program_of([])
+
+
+FAR = described(latency=1e-3, call=2e-3)
+SECONDS = BYTES / payload_rate(FAR.link.rate_bytes_per_second)
+ON_BUS = BYTES / FAR.memory_bus_bytes_per_second
+
+
+def message(verb, distance, size=BYTES):
+    return HandOver("world", verb, distance, False, size if verb == "send" else 0, 0, 0.0)
+
+
+def shifted(distance, workers):
+    """Every worker sends so many ranks further, and receives from as far."""
+    return [[message("send", distance), message("receive", workers - distance), Await(0), Await(1)]]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "distance", "leave", "first", "last"),
+    [
+        (Cluster(5, 5), 1, 5, SECONDS + 3e-3, SECONDS + 3e-3),
+        (Cluster(6, 3), 1, 3, SECONDS + 3e-3, SECONDS + 3e-3),  # one message of each node leaves it
+        (Cluster(6, 3), 2, 6, SECONDS + 3e-3, 2 * SECONDS + 3e-3),  # both share its link
+        (Cluster(2), 1, 0, 2 * ON_BUS + 2e-3, 2 * ON_BUS + 2e-3),
+        (Cluster(2, 2), 0, 0, 0.0, 0.0),  # to itself
+    ],
+)
+def test_by_hand_messages_share_the_links_and_buses_of_nodes(cluster, distance, leave, first, last):
+    made = simulated(shifted(distance, cluster.workers), cluster, FAR)
+    assert made.between_nodes_bytes == leave * BYTES
+    assert made.sent_bytes == (cluster.workers * BYTES if distance else 0)
+    assert (made.end_seconds.min(), made.end_seconds.max()) == pytest.approx((first, last))
+
+
+def test_a_half_duplex_link_sends_and_receives_in_turn():
+    on = described(latency=0, call=0, link={"full_duplex": False})
+    assert simulated(shifted(1, 2), Cluster(2, 2), on).seconds == pytest.approx(2 * SECONDS)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_message_begins_when_both_ends_have_made_it(late):
+    programs = [[[message("send", 1), Await(0)]], [[message("receive", 1), Await(0)]]]
+    programs[late][0].insert(0, Work(0.5))
+    made = simulated(programs, Cluster(2, 2), FAR)
+    np.testing.assert_allclose(made.end_seconds, 0.5 + SECONDS + 3e-3)
+    assert made.others_seconds[0, 1 - late] == pytest.approx(0.5)
+
+
+def test_messages_on_one_way_arrive_in_order():
+    twice = [[message("send", 1, 8), message("send", 1), Await(0), Await(1)]]
+    other = [[message("receive", 1), Await(0), message("receive", 1), Await(1)]]
+    assert simulated([twice, other], Cluster(2, 2), FAR).sent_bytes == BYTES + 8
+
+
+@pytest.mark.parametrize(
+    "programs", [[program(call()), [[Work(0.1)]] * STEPS], [[[message("send", 1), Await(0)]]] * 2]
+)
+def test_calls_that_another_worker_never_makes_are_one_sentence(programs):
+    with pytest.raises(UserError, match="wait for each other for ever"):
+        simulated(programs, Cluster(2), FAR)
+
+
+def test_the_other_end_follows_from_the_distance_and_the_recurrence_leaves_messages_out():
+    cluster, step = Cluster(6, 6), [Compute("hook", "step", 1e-3)]
+    step += [Post(0, "world", tuple(range(6)), "send", 1, False, 8, 0, 0.0, rank=5), Wait(0)]
+    made = program_of([step])
+    assert [operation.partner for operation in made[0] if isinstance(operation, HandOver)] == [2]
+    assert not timeline.recurrence_applies([made] * 6, cluster, Loads(FAR, cluster))
+
+
+def test_the_load_of_a_message_is_that_of_a_gather_of_two_in_one_direction():
+    loads = Loads(FAR, Cluster(4, 2))
+    for ends in ((0, 1), (1, 2)):
+        gather = call("ragged gather")
+        (both,), (one,) = loads.of(gather, ends).phases, loads.of_message(*ends, BYTES).phases
+        assert one.latency_seconds == both.latency_seconds
+        for own, twice in zip(one.busy, both.busy):
+            assert own.seconds.sum() == pytest.approx(twice.seconds.sum() / 2)

@@ -51,11 +51,9 @@ def test_a_method_that_sends_every_few_steps_sends_so_many_times_less_in_the_mea
 
 
 def test_the_fastest_method_at_each_rate_is_named():
+    steps = ((1, "ssgd", 4.0), (1, "top_k", 2.0), (10, "ssgd", 1.0))
     made = pd.DataFrame(
-        [
-            ("net", "gpu", 8, 2, rate, 0.025, method, seconds, 4.0 / seconds)
-            for rate, method, seconds in ((1, "ssgd", 4.0), (1, "top_k", 2.0), (10, "ssgd", 1.0))
-        ],
+        [("net", "gpu", 8, 2, rate, 0.025, method, each, 4.0 / each) for rate, method, each in steps],
         columns=[*PLACE, "method", "step_seconds", "speed_up"],
     )
     assert [*fastest(made)] == [
