@@ -116,15 +116,11 @@ class Subset:
         return all(set(names) & set(_NAMES_OF[key](cell)) for key, names in self.names.items())
 
     def keep(self, every: Sequence[Cell], timed: bool = True) -> list[Cell]:
-        """The cells of this subset, in their order.
-
-        Args:
-            every: all cells of some suites.
-            timed: are they for runs, whose time may be measured, or for what runs have made?
+        """The cells of this subset, of all of some suites, in their order.
 
         Raises:
             UserError: no cell has one of the names, a suite has no cell left, or a measured block would lose
-                a method.
+                a method, where cells are `timed`, and not for what runs have made.
         """
         self._require_known(every)
         if empty := {cell.suite for cell in every} - {cell.suite for cell in every if self.has(cell)}:

@@ -20,12 +20,7 @@ MOST_CELLS = 20_000
 
 
 def problems_of(suite: Suite, modules: Mapping[str, list[Module]]) -> Iterator[str]:
-    """All problems of a suite, except those of its options.
-
-    Args:
-        suite: that the schema allows.
-        modules: its plug-ins, by kind.
-    """
+    """All problems of a suite that its schema allows, except those of options; its plug-ins are by kind."""
     for kind, wanted in modules.items():
         yield from _missing(kind, [(f"{kind}s.{module.label}", module.use) for module in wanted])
     for kind, wanted in modules.items():

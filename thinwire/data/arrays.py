@@ -22,6 +22,7 @@ from thinwire.data.dataset import MANIFEST, SOURCES, Augment, Dataset, array_fil
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 _HELD_OUT = 0.1  # of the training set
+_SCORED_AT_ONCE = 500
 
 
 class Rows:
@@ -77,12 +78,8 @@ def load(
 ) -> Data:
     """Read a data set that was laid out in a folder; messages name the command that does so.
 
-    Args:
-        folder: of its arrays.
-        dataset: what is expected there.
-        command: what lays it out.
-        verify: read every byte; another process of this node does so otherwise.
-        progress: called again and again while bytes are verified, with a description.
+    With `verify`, which one process of a node needs, every byte is read, and `progress` is called again and
+    again with a description.
 
     Raises:
         UserError: it was not laid out, or a file is missing, truncated or changed.
@@ -172,12 +169,12 @@ def preparation(data: Data, device: torch.device, dtype: torch.dtype) -> Callabl
 
 
 def scoring_batches(
-    data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
+    data: Data, device: torch.device, dtype: torch.dtype, scorer: int, of: int
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """The number, inputs and labels of every `of`-th batch of the test set, from `scorer` on."""
     prepare = preparation(data, device, dtype)
-    for batch in range(scorer, -(-len(data.test_inputs) // size), of):
-        part = slice(batch * size, (batch + 1) * size)
+    for batch in range(scorer, -(-len(data.test_inputs) // _SCORED_AT_ONCE), of):
+        part = slice(batch * _SCORED_AT_ONCE, (batch + 1) * _SCORED_AT_ONCE)
         yield batch, prepare(data.test_inputs[part].to(device)), data.test_labels[part].to(device)
 
 
