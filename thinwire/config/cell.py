@@ -170,9 +170,6 @@ class Cell:
         return digests.of_identity(self.preparation_identity())
 
 
-_CELL = TypeAdapter(Cell)
-
-
 def _as_json(value: object) -> object:
     """The value in types that JSON knows, so that it is the same when it is read back."""
     if isinstance(value, dict):
@@ -181,6 +178,9 @@ def _as_json(value: object) -> object:
         return [_as_json(entry) for entry in value]
     finite = not isinstance(value, float) or math.isfinite(value)
     return value if isinstance(value, bool | int | float | str | None) and finite else str(value)
+
+
+_CELL = TypeAdapter(Cell)  # takes milliseconds, and thousands of records ask
 
 
 def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:

@@ -116,11 +116,13 @@ class Subset:
         return all(set(names) & set(_NAMES_OF[key](cell)) for key, names in self.names.items())
 
     def keep(self, every: Sequence[Cell], timed: bool = True) -> list[Cell]:
-        """The cells of this subset, of all of some suites, in their order.
+        """The cells of this subset, in their order, from all cells of some suites.
+
+        Cells that are not `timed` are for what runs have made.
 
         Raises:
-            UserError: no cell has one of the names, a suite has no cell left, or a measured block would lose
-                a method, where cells are `timed`, and not for what runs have made.
+            UserError: no cell has one of the names, a suite has no cell left, or a measured block of timed
+                cells would lose a method.
         """
         self._require_known(every)
         if empty := {cell.suite for cell in every} - {cell.suite for cell in every if self.has(cell)}:
