@@ -98,7 +98,10 @@ def calibrate(cluster: Cluster, transport: Transport, link: Link) -> Calibration
                 _seconds(_SMALL_TIMES, partial(_answer, small, here, group))
                 _seconds(_LARGE_TIMES, partial(_answer, large, here, group))
             dist.barrier(group)
-        sums = [(n, _all_reduce_seconds(n, group)) for n in (min(_SMALL_BYTES, size), size)]
+        sums = []
+        for n in (min(_SMALL_BYTES, size), size):
+            reduce = partial(dist.all_reduce, torch.zeros(n // 4), group=group)
+            sums.append((n, _seconds(_LARGE_TIMES, reduce)))
         dist.destroy_process_group(group)
     measured = [way for of_rank in transport.share([ways]) for way in of_rank]
     slowest = [max(each) for each in zip(*transport.share([[seconds for _, seconds in sums]]))]
@@ -119,11 +122,6 @@ def _send(tensor: Tensor, to: int, group: dist.ProcessGroup) -> None:
 def _answer(tensor: Tensor, source: int, group: dist.ProcessGroup) -> None:
     dist.recv(tensor, source, group)
     dist.send(torch.zeros(1), source, group)
-
-
-def _all_reduce_seconds(size: int, group: dist.ProcessGroup) -> float:
-    tensor = torch.zeros(size // 4)
-    return _seconds(_LARGE_TIMES, lambda: dist.all_reduce(tensor, group=group))
 
 
 def _seconds(times: int, do: Callable[[], object]) -> float:

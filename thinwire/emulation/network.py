@@ -69,7 +69,7 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tu
             namespace = linux.new_network()
             made.append(namespace)
             if latency_seconds:
-                cables.append(_delayed_cable(port, bridge, namespace))
+                cables.append(Cable(linux.tap(INTERFACE, namespace), linux.tap(port, bridge)))
                 _tune_for_latency(namespace, under_way)
             else:
                 _cable(port, INTERFACE, bridge, namespace)
@@ -94,10 +94,6 @@ def _cable(port: str, interface: str, bridge: int, namespace: int) -> None:
     with linux.entered(namespace) as number:
         # `ip` finds the namespace of the other end by a process in it, which is this process.
         _batch("ip", [f"link add {port} type veth peer name {interface} netns {number}"], bridge)
-
-
-def _delayed_cable(port: str, bridge: int, namespace: int) -> Cable:
-    return Cable(linux.tap(INTERFACE, namespace), linux.tap(port, bridge))
 
 
 def _tune_for_latency(namespace: int, under_way: int) -> None:

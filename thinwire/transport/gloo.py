@@ -31,23 +31,23 @@ class InTurn:
 
     def begin(self, call: Call, start: Callable[[], Works]) -> Callable[[], Works]:
         """Let `start` begin a call now or in its turn; return a function that waits until it has begun."""
-        before = [pending.call.begun for pending in call.after]
+        before = [begun for pending in call.after if (begun := pending.call.begun) is not None]
         if all(map(_has_ended, before)) and (self._held is None or self._held.done()):
-            begun: Future[Works] = Future()
-            begun.set_result(start())
+            own: Future[Works] = Future()
+            own.set_result(start())
         else:
-            begun = self._held = self._holding.submit(_hold, before, start)
-        call.begun = begun
-        return begun.result
+            own = self._held = self._holding.submit(_hold, before, start)
+        call.begun = own
+        return own.result
 
 
-def _has_ended(begun: Future[Works] | None) -> bool:
-    return begun is None or (begun.done() and all(work.is_completed() for work in begun.result()))
+def _has_ended(begun: Future[Works]) -> bool:
+    return begun.done() and all(work.is_completed() for work in begun.result())
 
 
-def _hold(before: list[Future[Works] | None], start: Callable[[], Works]) -> Works:
+def _hold(before: list[Future[Works]], start: Callable[[], Works]) -> Works:
     for begun in before:
-        for work in [] if begun is None else begun.result():
+        for work in begun.result():
             with translated_errors():
                 work.wait()
     return start()
@@ -108,9 +108,8 @@ class Distributed:
 
     def gather(self, group: Group, call: Call, number: int) -> Finish:
         """Payloads of one size: ring all-gather. Ragged payloads: every member sends to every other."""
-        return (self._gather_ragged if call.ragged else self._gather_equal)(group, call, number)
-
-    def _gather_equal(self, group: Group, call: Call, number: int) -> Finish:
+        if call.ragged:
+            return self._gather_ragged(group, call, number)
         header, body = messages.pack(call.payload, ragged=False)
         bodies = [torch.empty_like(body) for _ in range(group.size)]
 
