@@ -274,7 +274,7 @@ hylo: {conv_threshold: 16, linear_threshold: 100, compression: uniform_two_bits}
 """
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [(4, 1), (6, 2)])
+@pytest.mark.parametrize(("workers", "nodes"), [pytest.param(4, 1, marks=pytest.mark.slow), (6, 2)])
 @pytest.mark.parametrize("case", CASES.strip().splitlines())
 def test_bytes_are_the_formula(case: str, workers: int, nodes: int) -> None:
     ((method, options),) = yaml.safe_load(case).items()
