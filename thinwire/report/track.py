@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -190,7 +190,7 @@ class Shown(NamedTuple):
     value: float | None = None
 
 
-def shown(row: Mapping[Any, Any]) -> dict[str, Shown]:
+def shown(row: pd.Series) -> dict[str, Shown]:
     """A row of scores as a person reads it, by the heading of its column."""
     score, steps, rank = row["score_seconds"], row["steps_to_target_median"], row["rank"]
     has_score, seconds = math.isfinite(score), row["seconds_a_step_simulated"]
@@ -210,7 +210,7 @@ def shown(row: Mapping[Any, Any]) -> dict[str, Shown]:
 
 def markdown(rows: pd.DataFrame, suite: Suite) -> str:
     """The scores as a person reads them, with what they mean; the page also has their tiers."""
-    texts = [{head: each.text for head, each in shown(row).items()} for row in rows.to_dict("records")]
+    texts = [{head: each.text for head, each in shown(row).items()} for _, row in rows.iterrows()]
     table = pd.DataFrame(texts).drop(columns="tier")
     return report_files.markdown(f"Scores. {suite.title}", table, note(suite))
 

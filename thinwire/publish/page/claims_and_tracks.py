@@ -175,7 +175,7 @@ def boards(results: Path, suites: Sequence[str]) -> list[Board]:
         if table is not None:
             suite = load(name)
             modules = {label: entry.use or label for label, entry in suite.methods.items()}
-            ranked = [shown(row) for row in table.to_dict("records")]
+            ranked = [shown(row) for _, row in table.iterrows()]
             of_methods = [modules.get(label, "") for label in table.method]
             rows = [(module, list(row.values())) for module, row in zip(of_methods, ranked)]
             found.append(Board(name, suite.title, note(suite), list(ranked[0]), rows))
