@@ -1,4 +1,4 @@
-"""The passes of a step: their precision, images in memory, parts of a batch, and gradients that are clipped."""
+"""The passes of a step: their precision, images in memory, parts of a batch, and clipped gradients."""
 
 from contextlib import contextmanager
 
@@ -153,8 +153,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch_up_to_rounding(metho
     )
     for run in (whole, parts):
         run.train()
-    for mine, theirs in zip(parts.shipped()[0], whole.shipped()[0]):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+    torch.testing.assert_close(shipped(parts), shipped(whole), rtol=0, atol=1e-12)
     for mine, theirs in zip(parts.curve, whole.curve):
         assert mine["train_loss"] == pytest.approx(theirs["train_loss"], abs=1e-12)
     assert parts.workers[0].ledger.total() == whole.workers[0].ledger.total()
