@@ -21,11 +21,9 @@ from thinwire.codecs.lossy import Codec
 from thinwire.traffic.payload import Payload
 from thinwire.transport.call import Pending, Server
 
-Memory = dict[str, Any]
-
 
 def all_reduce(
-    channel: Channel, parts: list[Tensor], codec: Codec, memory: Memory | None = None
+    channel: Channel, parts: list[Tensor], codec: Codec, memory: dict[str, Any] | None = None
 ) -> list[Tensor]:
     """Return the mean of each part as all workers decode it, the same bits on all; see `exchange`."""
     answers, _ = exchange(channel, parts, codec, memory)
@@ -36,7 +34,7 @@ def exchange(
     channel: Channel,
     parts: list[Tensor],
     codec: Codec,
-    memory: Memory | None = None,
+    memory: dict[str, Any] | None = None,
     answers: bool = True,
 ) -> tuple[list[Payload], list[Tensor]]:
     """Average each part on a server; part j is on the worker with rank j, and so on around the channel.
@@ -63,7 +61,7 @@ def start(
     channel: Channel,
     parts: list[Tensor],
     codec: Codec,
-    memory: Memory | None = None,
+    memory: dict[str, Any] | None = None,
     answers: bool = True,
 ) -> tuple[list[Pending[Payload]], list["Mean"]]:
     """Start what `exchange` does; return for each part its pending encoded mean, and its server."""
@@ -80,7 +78,7 @@ def start(
 class Mean(Server):
     """Averages what is pushed, and answers with the mean compressed, or with nothing."""
 
-    def __init__(self, codec: Codec, count: int, memory: Memory | None, answers: bool = True) -> None:
+    def __init__(self, codec: Codec, count: int, memory: dict[str, Any] | None, answers: bool = True) -> None:
         """Serve a part with so many entries; without a memory, no error of the answers is kept."""
         super().__init__({} if memory is None else memory)
         self._codec, self._count, self._answers = codec, count, answers
@@ -96,7 +94,7 @@ class Mean(Server):
         return answer
 
 
-def _kept(memory: Memory, name: str, like: list[Tensor]) -> list[Tensor]:
+def _kept(memory: dict[str, Any], name: str, like: list[Tensor]) -> list[Tensor]:
     """Return the tensors under this name; the first time, zeros in these shapes."""
     if name not in memory:
         memory[name] = [torch.zeros_like(tensor) for tensor in like]
