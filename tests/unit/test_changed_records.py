@@ -253,6 +253,13 @@ def test_other_records_that_are_missing_out_of_date_or_damaged_are_left_out_with
         collect.collect(["claims/mp2_digits"], results)
 
 
+def test_a_record_outside_the_subset_need_not_be_sound(results):
+    (record_folder(results, OTHER) / LOG).write_text("changed\n")
+    (sentence,) = collect.collect(["demo"], results, Subset.of_words([f"methods={CELL.method.label}"]))
+    assert sentence.startswith("left out of summary.csv: 1 record of suite demo; ")
+    assert len(collect.read_summary(results, "demo")) == 1
+
+
 def test_records_of_a_suite_that_is_gone_or_broken_are_left_out_with_a_sentence(results, monkeypatch):
     gone = record_folder(results, replace(FURTHER[0], suite="gone"))
     shutil.copytree(record_folder(results, FURTHER[0]), gone)
