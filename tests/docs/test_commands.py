@@ -5,8 +5,6 @@ import shlex
 from importlib import import_module
 from itertools import takewhile
 
-import pytest
-
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.base.folders import DEFAULT_RESULTS
@@ -87,26 +85,17 @@ def test_targets_of_make_are_there():
             assert words[1] in targets, words
 
 
-def test_keys_and_suites_of_snakemake_are_there():
+def test_what_snakemake_is_asked_for_can_be_planned():
+    asked = set()
     for words in COMMANDS:
         arguments = after(words, "snakemake") or []
-        given = [word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word)]
-        for key, value in given:
-            assert key in Configuration.model_fields, words
-            if key == "suites" and value.islower():
-                for name in value.split(","):
-                    suite.load(name)
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/running.md"])
-def test_what_snakemake_is_asked_for_can_be_planned(name):
-    for words in command_lines((ROOT / name).read_text()):
-        arguments = after(words, "snakemake") or []
-        pairs = (word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
-        given = {key: int(value) if value.isdigit() else value for key, value in pairs}
-        if given and all(isinstance(value, int) or value.islower() for value in given.values()):
-            choice = snakefile.chosen(given)
-            assert grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
+        given = dict(word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
+        assert given.keys() <= Configuration.model_fields.keys(), words
+        if given and "data" not in given and all(value == value.lower() for value in given.values()):
+            asked.add(tuple(given.items()))
+    for given in asked:
+        choice = snakefile.chosen({key: int(value) if value.isdigit() else value for key, value in given})
+        assert grid.read(choice.suites, with_options=False, subset=choice.subset).blocks, given
 
 
 def test_paths_are_there():

@@ -99,8 +99,7 @@ SHOWN = [
 ]
 
 
-def test_a_schedule_is_shown():
-    assert SHOWN
+assert SHOWN
 
 
 @pytest.mark.parametrize(("command", "printed"), SHOWN)
