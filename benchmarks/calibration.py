@@ -9,6 +9,7 @@ How emulated links and gloo send is known, so it is not fitted: see `EmulatedLoa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from math import ceil
 from statistics import median
@@ -101,6 +102,17 @@ class Calibration:
         cost = self.costs.get(kind_of_call(post.verb, post.ragged))
         return 0.0 if cost is None or len(post.members) == 1 else cost.hand_over_seconds
 
+    def with_hand_overs(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps, with the computing that it takes to hand calls over."""
+        made: list[Step] = []
+        for step in steps:
+            made.append([])
+            for operation in step:
+                if isinstance(operation, Post) and (seconds := self.hand_over_seconds(operation)):
+                    made[-1].append(Compute(TRANSPORT, operation.verb, seconds))
+                made[-1].append(operation)
+        return made
+
     @property
     def latency_seconds(self) -> dict[str, float]:
         """Of calls between nodes, by their kind."""
@@ -154,7 +166,9 @@ def simulated_on(
     cell: SimulatedCell, described: ClusterDescription, calibration: Calibration
 ) -> timeline.Timeline:
     """Simulate a cell on an emulated cluster."""
-    programs = cell.programs(calibration.hand_over_seconds)
+    handing = copy(cell)
+    handing.steps = {worker: calibration.with_hand_overs(steps) for worker, steps in cell.steps.items()}
+    programs = handing.programs()
     loads = EmulatedLoads(described, cell.cluster, calibration.burst_bytes, calibration.latency_seconds)
     paces = calibration.contention.draw(len(programs[0]), seed=0)
     return timeline.by_events(programs, cell.cluster, loads, paces)

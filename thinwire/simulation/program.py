@@ -1,6 +1,6 @@
 """What workers do: the operations of their recorded steps, and the programs of those that are simulated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -142,21 +142,11 @@ Instruction = Work | HandOver | Hold | Await
 Program = list[list[Instruction]]
 
 
-def no_hand_over(post: Post) -> float:
-    """On a described cluster, handing a call over takes no time."""
-    return 0.0
-
-
-def program_of(
-    steps: Sequence[Step],
-    length: int | None = None,
-    hand_over_seconds: Callable[[Post], float] = no_hand_over,
-) -> Program:
+def program_of(steps: Sequence[Step], length: int | None = None) -> Program:
     """Turn the steps of a schedule into a program of any length; the default is one round.
 
     The steps are repeated in turn. Of what the harness does, only the beginning of a step is counted, where
-    it makes a batch. Evaluations and records are no part of a step's time. `hand_over_seconds` says how long
-    it takes to hand a call over.
+    it makes a batch. Evaluations and records are no part of a step's time.
 
     Raises:
         UserError: there is nothing to repeat.
@@ -173,13 +163,11 @@ def program_of(
     program: Program = []
     for number in range(len(steps) if length is None else length):
         turn, index = divmod(number, len(steps))
-        program.append(_step(steps[index], hand_over_seconds, place, turn * len(posts)))
+        program.append(_step(steps[index], place, turn * len(posts)))
     return program
 
 
-def _step(
-    step: Step, hand_over_seconds: Callable[[Post], float], place: dict[int, int], earlier: int
-) -> list[Instruction]:
+def _step(step: Step, place: dict[int, int], earlier: int) -> list[Instruction]:
     made: list[Instruction] = []
     begun = False
     for operation in step:
@@ -189,13 +177,15 @@ def _step(
             begun = begun or operation.kind != HARNESS
             _add_work(made, operation.seconds)
         elif isinstance(operation, Post):
-            _add_work(made, hand_over_seconds(operation))
             made += [Hold(place[call] + earlier) for call in operation.after if call in place]
+            partner = operation.partner
+            if operation.verb in MESSAGES:
+                partner = (partner - operation.rank) % len(operation.members)
             made.append(
                 HandOver(
                     operation.channel,
                     operation.verb,
-                    _distance(operation) if operation.verb in MESSAGES else operation.partner,
+                    partner,
                     operation.ragged,
                     operation.sent_bytes,
                     operation.received_bytes if operation.verb == "push_pull" else 0,
@@ -208,10 +198,6 @@ def _step(
             if call is not None and call + earlier >= 0:
                 made.append(Await(call + earlier))
     return made
-
-
-def _distance(message: Post) -> int:
-    return (message.partner - message.rank) % len(message.members)
 
 
 def _add_work(made: list[Instruction], seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The time of a cell on a described cluster, with the computing of this machine or of a described device."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,17 +16,7 @@ from thinwire.config.hardware import ClusterDescription, load_accelerator
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock, on_device, passes_of
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
-from thinwire.simulation.program import (
-    Compute,
-    Floats,
-    Operation,
-    Post,
-    Program,
-    Step,
-    Wait,
-    no_hand_over,
-    program_of,
-)
+from thinwire.simulation.program import Compute, Floats, Operation, Post, Program, Step, Wait, program_of
 from thinwire.simulation.timeline import Timeline, simulate
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
@@ -84,12 +74,9 @@ class SimulatedCell:
         factors = pace(self._measured, len(programs[0]), workers, variation)
         return simulate(programs, self.cluster, Loads(described, self.cluster), factors)
 
-    def programs(self, hand_over_seconds: Callable[[Post], float] = no_hand_over) -> list[Program]:
-        """The programs of all workers, as `program_of` makes them; workers of one role share one."""
-        made = {
-            worker: program_of(steps, hand_over_seconds=hand_over_seconds)
-            for worker, steps in self.steps.items()
-        }
+    def programs(self) -> list[Program]:
+        """The programs of all workers; workers of one role share one."""
+        made = {worker: program_of(steps) for worker, steps in self.steps.items()}
         return [made[self._role_of[worker]] for worker in range(self.cluster.workers)]
 
 
