@@ -29,6 +29,7 @@ DTYPES = (
     torch.bool,
 )
 _PLAIN = (Tensor, nn.Parameter)
+# The ledgers' own strings: those of a subclass, as keys of a payload, could carry more than a kind.
 _KIND = {kind: kind for kind in KINDS}
 
 
