@@ -140,17 +140,14 @@ class Subset:
         """What it leaves out of a block: methods."""
         return Subset({key: names for key, names in self.names.items() if key == "methods"})
 
-    def words(self) -> list[str]:
-        """The subset as it is given on a command line: KEY=NAME,NAME for each key."""
-        words = [f"{key}={','.join(names)}" for key, names in self.names.items()]
-        return words + ([f"{_REPETITIONS}={self.repetitions}"] if self.repetitions else [])
-
     def option(self) -> list[str]:
         """The option of commands that work on this subset; empty if nothing is left out."""
-        return ["--only", *self.words()] if self != WHOLE else []
+        words = [f"{key}={','.join(names)}" for key, names in self.names.items()]
+        words += [f"{_REPETITIONS}={self.repetitions}"] if self.repetitions else []
+        return ["--only", *words] if words else []
 
     def __str__(self) -> str:
-        return " ".join(self.words())
+        return " ".join(self.option()[1:])
 
     def _require_known(self, every: Sequence[Cell]) -> None:
         suites = ", ".join(dict.fromkeys(cell.suite for cell in every))
