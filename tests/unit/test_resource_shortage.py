@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from thinwire.base.errors import CannotWrite, ResourceError, UserError, shortage, trouble
 from thinwire.plugins import ROOT
-from thinwire.train.status import blame
+from thinwire.train.cell_task import blame
 from thinwire.transport.rendezvous import ConnectionLost, translated_errors
 
 

@@ -26,7 +26,7 @@ from thinwire.data.arrays import held_out
 from thinwire.records import checkpoint, record
 from thinwire.records.provenance import Span, now, provenance
 from thinwire.records.result import Cost, Schema, Traffic
-from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
+from thinwire.train.cell_task import blame, deterministic, device_of, require_precision, task_of
 from thinwire.train.passes import Passes
 from thinwire.train.preparation_record import (
     PROGRESS,
@@ -38,7 +38,6 @@ from thinwire.train.preparation_record import (
     publish_prepared,
 )
 from thinwire.train.result_files import prepared_folder, preparing_folder
-from thinwire.train.status import blame
 from thinwire.train.trainer import Trainer
 from thinwire.transport.device import make_current
 

@@ -26,10 +26,10 @@ from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
 from thinwire.records.record import Record, Status
 from thinwire.records.result import result_of
+from thinwire.train.cell_task import all_or_none, blame
 from thinwire.train.evaluation import Diverged
 from thinwire.train.result_files import ProgressFile, partial_folder, record_folder
 from thinwire.train.run_setup import RunCheckpoints, RunSetup
-from thinwire.train.status import all_or_none, blame
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Ended, Outcome, Transport

@@ -26,8 +26,8 @@ from thinwire.trace.recorder import (
     recording,
 )
 from thinwire.trace.trace_file import Trace, common_zero_ns
+from thinwire.train.cell_task import all_or_none, blame
 from thinwire.train.run_setup import RunSetup
-from thinwire.train.status import all_or_none, blame
 from thinwire.train.trainer import Trainer
 from thinwire.train.worker import Worker
 from thinwire.transport.interface import Transport
