@@ -72,10 +72,6 @@ def logged(folder, rows=ROWS):
         live.end(made(CELL, rows))
 
 
-def offline_runs(folder):
-    return list((folder / "wandb").glob("offline-run-*/*.wandb"))
-
-
 def test_every_evaluation_arrives_and_then_the_result(tmp_path, stub, online, capfd):
     logged(tmp_path)
     sent = stub.runs[KEY]
@@ -83,9 +79,6 @@ def test_every_evaluation_arrives_and_then_the_result(tmp_path, stub, online, ca
     assert sent.summary["status"] == "done"
     assert sent.summary["test_accuracy_percent"]["last"] == ROWS[-1]["test_accuracy_percent"]
     assert sent.config["method"]["options"]["density"] == 0.25
-    assert sorted(sent.about["tags"]) == sorted([*fields.about(CELL, "inprocess")["tags"], "done"])
-    assert (sent.about["groupName"], sent.about["jobType"]) == (fields.group(CELL), "train")
-    assert sent.axes == dict.fromkeys((metric.name for metric in fields.METRICS), "epoch")
     assert sent.exit_code == 0
     assert "seconds/" not in json.dumps([sent.about, sent.lines])
     assert capfd.readouterr() == ("", "")
@@ -116,7 +109,7 @@ def test_without_a_server_the_run_is_logged_offline(tmp_path, online, impatient,
             monkeypatch.delenv("WANDB_API_KEY")
         logged(tmp_path)
         assert server.runs == {}
-    assert len(offline_runs(tmp_path)) == 1
+    assert len([*(tmp_path / "wandb").glob("offline-run-*/*.wandb")]) == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("thinwire: W&B: ")
     assert line.endswith(f"this run is logged offline, in {tmp_path / 'wandb'}")

@@ -72,10 +72,12 @@ def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: flo
     low, high = math.nan, math.nan
     if len(expected) and len(found):
         low, high = np.clip(of_mean(expected, len(found), level), 0.0, _HIGHEST.get(metric, math.inf))
+    # Apart from rounding. Runs that are not done have no value on both sides.
+    same = np.isclose(pairs[metric], pairs[f"{metric}_rerun"], rtol=_ROUNDING, atol=0.0, equal_nan=True)
     mean = float(found.mean())
     if not pairs.status.equals(pairs.status_rerun):
         verdict = "outside"
-    elif len(pairs) == len(rerun) and _equal(pairs[metric], pairs[f"{metric}_rerun"]):
+    elif len(pairs) == len(rerun) and same.all():
         verdict = "identical"
     elif len(expected) < 2 or not len(found):
         verdict = "inconclusive"
@@ -90,8 +92,3 @@ def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: flo
         "high": high,
         "verdict": verdict,
     }
-
-
-def _equal(ones: pd.Series, others: pd.Series) -> bool:
-    """Are all pairs equal, apart from rounding? Runs that are not done have no value on both sides."""
-    return bool(np.isclose(ones, others, rtol=_ROUNDING, atol=0.0, equal_nan=True).all())

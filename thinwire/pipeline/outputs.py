@@ -59,10 +59,6 @@ class Simulation:
     of_track: bool = False
 
     @property
-    def over_workers(self) -> bool:
-        return len(self.workers) > 1
-
-    @property
     def data(self) -> list[str]:
         return list(dict.fromkeys(inputs.laid_out(cell.dataset) for cell in self.cells))
 
@@ -203,7 +199,7 @@ def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> 
     if simulation is not None:
         tables += ["times.csv", "times.md"]
         figures += ["step_breakdown", "speed_up_simulated"]
-        figures += ["speed_up_over_workers"] if simulation.over_workers else []
+        figures += ["speed_up_over_workers"] if len(simulation.workers) > 1 else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
         tables += [f"{SCORES}.csv", f"{SCORES}.md"] if simulation.of_track else []
     if load(suite).ladder:

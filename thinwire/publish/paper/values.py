@@ -44,7 +44,6 @@ class Origin(NamedTuple):
     note: str  # says what stands behind it if no runs are listed
 
 
-# The cells of a suite, each with its labels.
 Grid = Callable[[str], list[tuple[Cell, Mapping[str, object]]]]
 
 
