@@ -10,7 +10,7 @@ from benchmarks import committed_tables
 from tests.docs import pages
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
-from thinwire.report.paired import LEVEL, POWER, detectable_in_sd, t_tests
+from thinwire.report.paired import LEVEL, POWER, detectable_in_sd, of_moments
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_summary
 
@@ -22,6 +22,11 @@ PAGE = (ROOT / "docs/statistics.md").read_text()
 
 def samples(n, sd=1.0, mean=0.0):
     return np.random.default_rng(n).normal(mean, sd, (SAMPLES, n))
+
+
+def t_tests(differences, margin, floor=0.0):
+    sd = differences.std(axis=1, ddof=1)
+    return of_moments(differences.shape[1], differences.mean(axis=1), sd, margin, floor)
 
 
 @pytest.mark.parametrize(("tests", "floor"), [(1, 0.0), (11, 0.0), (11, 0.5)])

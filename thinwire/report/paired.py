@@ -90,22 +90,10 @@ class Tests(NamedTuple):
     p_not_inferior: NDArray[np.float64]
 
 
-def t_tests(differences: NDArray[np.float64], margin: float, floor: float = 0.0) -> Tests:
-    """The tests of `compare`, of many samples at once.
-
-    Args:
-        differences: of shape [..., n], n >= 2, not all equal in a sample.
-        margin: as in `compare`.
-        floor: as in `compare`.
-    """
-    sd = differences.std(axis=-1, ddof=1)
-    return _of_moments(differences.shape[-1], differences.mean(axis=-1), sd, margin, floor)
-
-
-def _of_moments(
-    n: int, mean: NDArray[np.float64], sd: NDArray[np.float64], margin: float, floor: float
+def of_moments(
+    n: int, mean: NDArray[np.float64], sd: NDArray[np.float64], margin: float, floor: float = 0.0
 ) -> Tests:
-    """The tests of n differences with this mean and standard deviation, which is not 0."""
+    """The tests of `compare` for samples of n differences with these means and standard deviations, not 0."""
     error, t = sd / math.sqrt(n), scipy.stats.t(n - 1)
     half = t.ppf(1 - LEVEL / 2) * error
     above = t.sf((mean + margin - floor) / error)
@@ -122,8 +110,8 @@ def _of_moments(
 
 
 def _comparison(n: int, mean: float, sd: float, margin: float, floor: float) -> Comparison:
-    """The same of one sample."""
-    tests = _of_moments(n, np.asarray(mean), np.asarray(sd), margin, floor)
+    """The same for one sample."""
+    tests = of_moments(n, np.asarray(mean), np.asarray(sd), margin, floor)
     found = {name: float(value) for name, value in tests._asdict().items()}
     return Comparison(n=n, margin=margin, floor=floor, **found)
 
