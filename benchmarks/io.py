@@ -23,12 +23,12 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
-from thinwire.data import arrays, order
+from thinwire.data import arrays, partition
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches, RecordFile
 from thinwire.data.dataset import Augment, lay_out
 from thinwire.data.image_folder import ImageFolder
-from thinwire.data.order import Load
+from thinwire.data.partition import Load
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
@@ -178,10 +178,10 @@ def of_readers(folder):
     folder.mkdir()
     path = folder / "records.npy"
     np.save(path, np.random.default_rng(0).integers(0, 256, (records, 3, 32, 32), np.uint8))
-    chunk = order.chunk_size(records, count)
+    chunk = partition.chunk_size(records, count)
     ways = {
-        f"contiguous in chunks of {chunk}": lambda i: order.contiguous(records, count, i, 0, 1),
-        f"strided by batches of {batch}": lambda i: order.strided(records, count, i, batch),
+        f"contiguous in chunks of {chunk}": lambda i: partition.contiguous(records, count, i, 0, 1),
+        f"strided by batches of {batch}": lambda i: partition.strided(records, count, i, batch),
         "at random": lambda i: at_random(records, count, i, batch),
     }
     seeks = []

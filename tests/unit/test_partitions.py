@@ -21,7 +21,7 @@ from thinwire.config import expand
 from thinwire.config.cell import cell_of as cell_of_identity
 from thinwire.data.arrays import held_out
 from thinwire.data.batches import Batches
-from thinwire.data.order import Passes, clients_of, partition_of
+from thinwire.data.partition import Passes, clients_of, partition_of
 from thinwire.optim.recipe import Dirichlet
 from thinwire.publish.page.data import cell_names
 from thinwire.publish.wandb import fields

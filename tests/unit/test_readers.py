@@ -11,14 +11,14 @@ import torch
 
 from tests import small
 from tests.fake_gpu import CUDA
-from thinwire.data import order
+from thinwire.data import partition
 from thinwire.data.arrays import held_out
 from thinwire.data.batches import Batches, Prefetched, RecordFile
 
 RECORDS = 1003
 WAYS = {
-    "contiguous": lambda n, i, epoch: order.contiguous(RECORDS, n, i, epoch, seed=5),
-    "strided": lambda n, i, epoch: order.strided(RECORDS, n, i, batch=5),
+    "contiguous": lambda n, i, epoch: partition.contiguous(RECORDS, n, i, epoch, seed=5),
+    "strided": lambda n, i, epoch: partition.strided(RECORDS, n, i, batch=5),
 }
 
 
@@ -59,7 +59,7 @@ def test_bytes_and_seeks_are_those_of_each_way(way, least, most, file):
 
 def test_a_chunk_that_begins_where_the_last_one_ended_needs_no_seek(file):
     records = RecordFile(file[0])
-    records.read(order.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
+    records.read(partition.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
     assert records.seeks == 2
     records.close()
 

@@ -11,7 +11,7 @@ from tests.unit.test_text import written
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.data import order, text
+from thinwire.data import partition, text
 
 
 def dataset(**options):
@@ -112,7 +112,9 @@ def test_the_first_windows_and_their_roles(whole):
     raw = few.fetch(None, None)
     assert len(raw.train_inputs) == few.training_inputs() == 5000
     data = SimpleNamespace(name="roles", train_labels=torch.from_numpy(raw.train_labels), task=few.learning())
-    np.testing.assert_array_equal(order.clients_of(data, few), whole[0].client_of_each(np.empty(0))[:5000])
+    np.testing.assert_array_equal(
+        partition.clients_of(data, few), whole[0].client_of_each(np.empty(0))[:5000]
+    )
 
 
 def test_bad_input_is_one_sentence():

@@ -13,7 +13,7 @@ from tests import archives
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.data import order, text
+from thinwire.data import partition, text
 
 
 def shakespeare(**options):
@@ -147,7 +147,7 @@ def test_two_authors_are_equally_long_and_an_even_number_of_workers_divides_them
     is_novel = clients >= len(to_train) - 5
     assert is_novel.mean() == pytest.approx(0.5, abs=0.01)
     for workers in (2, 4, 6, 8, 10):
-        owners = order._natural(clients, workers, "two_authors")
+        owners = partition._natural(clients, workers, "two_authors")
         assert is_novel[owners < workers // 2].sum() == 0
         assert is_novel[owners >= workers // 2].all()
 

@@ -18,7 +18,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.placement import moved_to, on_gpu
 from thinwire.data.arrays import Data, preparation
 from thinwire.data.augmentation import augmented, mixup
-from thinwire.data.order import Load, Passes, contiguous, partition_of, shuffled, strided
+from thinwire.data.partition import Load, Passes, contiguous, partition_of, shuffled, strided
 from thinwire.optim.recipe import PartitionKind
 
 # For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or

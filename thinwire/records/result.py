@@ -66,7 +66,7 @@ class Cost(Schema):
 
 
 class Partition(Schema):
-    """How the training inputs were divided among the workers; see `thinwire.data.order`."""
+    """How the training inputs were divided among the workers; see `thinwire.data.partition`."""
 
     sha256: str
     divergence: float = Field(ge=0, le=1)

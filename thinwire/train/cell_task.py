@@ -21,7 +21,7 @@ from thinwire.config.cell import Cell
 from thinwire.data import arrays
 from thinwire.data.arrays import Data, held_out
 from thinwire.data.dataset import Augment
-from thinwire.data.order import clients_of
+from thinwire.data.partition import clients_of
 from thinwire.optim.recipe import Precision
 from thinwire.plugins import CLASS, PACKAGE, PluginError, show
 from thinwire.train.result_files import data_command, data_folder
