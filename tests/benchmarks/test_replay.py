@@ -65,6 +65,8 @@ def worker(forward=1.0, transport=0.0, method=0.0, wait=2.0, optimizer=0.0):
 LATE = [worker(1.0, 0.5, 0.0, 2.0, 1.0), worker(2.5, 0.5, 0.0, 0.75, 1.0)]
 STEP_ENDS_LATER = [worker(optimizer=1.0)] * 2
 SOURCE = [worker(1.0, wait=0.5, optimizer=1.0), worker(4.0, wait=0.5, optimizer=1.0)]
+ANSWERED_EARLIER = [worker(), worker(method=1.5, wait=0.5)]
+SERVED = {"verb": "push_pull", "served": [(0, 1.5, 2.25)]}
 NONE = [0.0, 0.0]
 
 
@@ -74,25 +76,13 @@ NONE = [0.0, 0.0]
         # Worker 0 calls at 1.0, worker 1 at 2.5; the answer is there at 3.5 and at 3.75.
         (LATE, [3.5, 3.75], {}, [4.5, 4.75], [[2.5, 4.0], [1.0, 0.0], NONE, [1.0, 0.75]]),
         # What follows in a wait after the answer is work.
-        (
-            [worker(), worker(method=1.5, wait=0.5)],
-            [2.25, 2.0],
-            {},
-            [3.0, 3.0],
-            [[1.75, 3.0], NONE, NONE, [1.25, 0.0]],
-        ),
+        (ANSWERED_EARLIER, [2.25, 2.0], {}, [3.0, 3.0], [[1.75, 3.0], NONE, NONE, [1.25, 0.0]]),
         # An end that is noted after the wait was not later than the wait.
         (STEP_ENDS_LATER, [3.5, 3.0], {}, [4.0, 4.0], [[2.0, 2.0], NONE, NONE, [2.0, 2.0]]),
         # A source does not wait for workers that receive later.
         (SOURCE, [1.5, 4.5], {"verb": "broadcast"}, [2.5, 5.5], [[2.0, 5.0], NONE, NONE, [0.5, 0.5]]),
         # A server has its part of the waiting.
-        (
-            [worker(), worker()],
-            [3.0, 3.0],
-            {"verb": "push_pull", "served": [(0, 1.5, 2.25)]},
-            [3.0, 3.0],
-            [[1.0, 1.0], NONE, [0.75, 0.75], [1.25, 1.25]],
-        ),
+        ([worker()] * 2, [3.0, 3.0], SERVED, [3.0, 3.0], [[1.0, 1.0], NONE, [0.75] * 2, [1.25] * 2]),
     ],
 )
 def test_by_hand_a_call_takes_as_long_as_it_did_after_the_last_worker_has_made_it(
@@ -126,9 +116,8 @@ def test_a_worker_that_evaluates_for_longer_keeps_the_others_waiting():
 
 def test_workers_that_begin_later_end_later():
     step = [("forward", 1.0), ("harness", 0.0)]
-    assert same_as_measured(trace((7.0, step), (7.5, step), ended=[[], []])).end_seconds.tolist() == [
-        [1.0, 1.5]
-    ]
+    again = same_as_measured(trace((7.0, step), (7.5, step), ended=[[], []]))
+    assert again.end_seconds.tolist() == [[1.0, 1.5]]
 
 
 def test_in_a_replay_everybody_waits_for_a_worker_that_has_become_slower():
