@@ -4,17 +4,21 @@ import os
 import re
 import socket
 import struct
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from tests.commands import succeeded
 from tests.faults import sandbox
-from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
+from tests.workflow.conftest import Project
+from thinwire.base.errors import UserError
+from thinwire.emulation.network import INTERFACE, Network
 from thinwire.launch.heartbeat import BEAT_SECONDS
 
 pytestmark = pytest.mark.slow
@@ -23,32 +27,95 @@ LISTENS = "0A"  # the state in /proc/net/tcp
 NOBODY = 65534  # the user id without rights
 # What a client of another protocol, or an attacker, may send to a port.
 NONSENSE = (b"", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", bytes(4096), b"\xff" * 4096)
-CELL = "digits/cnn/held/w4n2/seed0"
+GATED = '''"""SSGD, with a gate in the middle."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import thinwire
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory):
-    """A run on one machine that strangers have met half-way."""
-    project = Project(tmp_path_factory.mktemp("project"))
-    project.write("methods/held.py", HELD)
-    workers = "[{workers: 4, nodes: 2}]"
-    project.suite("gated", "{ssgd: , held: }", HELD_EPOCHS, workers, more="transport: processes\n")
-    for results in ("attacked", "quiet"):
-        succeeded(project.python("thinwire", "data", "digits", "--results", results))
-    with pytest.MonkeyPatch.context() as patch:
+class Method(thinwire.Method):
+    @dataclass
+    class Config:
+        gate: str = ""  # a folder: the ranks say there that they have come, and go on when it has a file "go"
+
+    def sync_gradients(self):
+        gate = Path(self.config.gate)
+        if self.run.step == 5:
+            (gate / str(self.run.world.rank)).touch()
+            while not (gate / "go").exists():
+                time.sleep(0.01)
+        self.run.world.mean(self.run.gradients).wait()
+'''
+CELL = "digits/cnn/gated/w4n2/seed0"
+
+
+class Attacked:
+    """A run on one machine that strangers have met half-way. It and they are on two networks, if possible."""
+
+    def __init__(self, folder, link):
+        self.project = Project(folder / "project")
+        self.gate, self.link = folder / "gate", link
+        self.gate.mkdir()
+        self.project.write("methods/gated.py", GATED)
+        methods = f"{{ssgd: , gated: {{options: {{gate: {self.gate}}}}}}}"
+        workers = "[{workers: 4, nodes: 2}]"
+        self.project.suite("gated", methods, 1, workers, more="transport: processes\n")
+        for results in ("attacked", "quiet"):
+            assert self.project.python("thinwire", "data", "digits", "--results", results).returncode == 0
         # What a user has set for his cluster does not open a run on one machine to the network.
-        patch.setenv("GLOO_SOCKET_IFNAME", "elsewhere")
-        with project.run_held("gated", CELL, "attacked") as run:
+        chosen = {} if link is None else {"GLOO_SOCKET_IFNAME": INTERFACE}
+        run = subprocess.Popen(
+            [sys.executable, "-m", "thinwire", "run", "gated", CELL, "--results", "attacked"],
+            cwd=self.project.folder,
+            env=self.project.environment() | chosen,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: self.be_in_network(0),
+        )
+        try:
+            while not all((self.gate / str(rank)).exists() for rank in range(4)):
+                assert run.poll() is None, run.communicate()[0]
+                time.sleep(0.05)
             ranks = [run.pid, *sandbox.children(run.pid)]
-            listens = {address for pid in ranks for address in listening(pid)}
-            opened = attack_as_another_user(ranks, listens)
-            project.gate.open()
-            said = run.communicate(timeout=200)
-    return SimpleNamespace(project=project, listens=listens, opened=opened, code=run.returncode, said=said)
+            self.listens = {address for pid in ranks for address in listening(pid)}
+            if link is not None:
+                self.reached = self.in_network(1, self.reached_from_here)
+            self.opened = self.in_network(0, lambda: attack_as_another_user(ranks, self.listens))
+        finally:
+            (self.gate / "go").touch()
+            self.output, _ = run.communicate(timeout=200)
+        self.code = run.returncode
+
+    def be_in_network(self, side):
+        if self.link is not None:
+            self.link.enter(side)
+
+    def in_network(self, side, function):
+        """Call a function there, in a thread, since a thread has its own namespace; returns its result."""
+        with ThreadPoolExecutor(1, initializer=self.be_in_network, initargs=(side,)) as pool:
+            return pool.submit(function).result(100)
+
+    def reached_from_here(self):
+        """The ports of the run that accept connections, where one that is open to all does."""
+        with self.in_network(0, lambda: socket.create_server(("", 0))) as control:
+            assert connects(self.link.host, control.getsockname()[1])
+        return {port for _, port in self.listens if connects(self.link.host, port, seconds=0.2)}
+
+
+def connects(host, port, seconds=5.0):
+    try:
+        socket.create_connection((host, port), timeout=seconds).close()
+    except OSError:
+        return False
+    return True
 
 
 def listening(process):
-    """Addresses and ports at which a process listens."""
+    """Addresses and ports at which a process listens, in any network namespace."""
     folder, inodes = Path(f"/proc/{process}"), set()
     for entry in (folder / "fd").iterdir():
         with suppress(OSError):
@@ -72,7 +139,6 @@ def attack_as_another_user(ranks, listens):
     Returns:
         How many files could be opened.
     """
-    "host".encode("idna")  # loads what names of hosts need, while this process may read it
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -112,8 +178,22 @@ def send(host, port, content):
     return connection
 
 
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    try:
+        link = Network(2, 1e9)
+    except UserError:
+        link = None
+    yield Attacked(tmp_path_factory.mktemp("attacked"), link)
+    if link is not None:
+        link.close()
+
+
 def test_no_other_host_reaches_a_run_on_one_machine(attacked):
     assert {address for address, _ in attacked.listens} == {"127.0.0.1"}
+    if attacked.link is None:
+        pytest.skip("this machine cannot emulate a network")
+    assert attacked.reached == set()
 
 
 def test_no_other_user_opens_the_file_in_which_ranks_meet(attacked):
@@ -124,7 +204,7 @@ def test_no_other_user_opens_the_file_in_which_ranks_meet(attacked):
 
 def test_nonsense_at_the_ports_of_a_run_does_not_change_it(attacked):
     """It comes after the ranks have connected: before that gloo takes the first who names a rank's number."""
-    assert attacked.code == 0, attacked.said
+    assert attacked.code == 0, attacked.output
     succeeded(attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet"))
     ours, theirs = (
         pd.read_parquet(attacked.project.folder / results / "runs/gated" / CELL / "curve.parquet")

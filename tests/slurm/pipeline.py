@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from tests.commands import succeeded
 from tests.slurm.cluster import Slurm
 from tests.waiting import SECONDS, until
 from tests.workflow.conftest import HELD, Project
@@ -112,14 +113,22 @@ class Pipeline(Project):
     def record(self, method: str, seed: int = 0, size: str = "w*n2") -> record.Record:
         return record.read(self._folder(method, seed, "results", size) / record.RUN)
 
-    def curve(self, method: str, results: str = "results") -> pd.DataFrame:
+    def curve(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
         """Without its clocks."""
-        curve = pd.read_parquet(self._folder(method, 0, results) / record.CURVE)
+        curve = pd.read_parquet(self._folder(method, seed, results) / record.CURVE)
         return curve.drop(columns=[name for name in curve if name.endswith("_seconds")])
+
+    def traffic(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
+        return pd.read_parquet(self._folder(method, seed, results) / record.TRAFFIC)
 
     def _folder(self, method: str, seed: int, results: str, size: str = "w*n2") -> Path:
         (found,) = (self.folder / results / "runs/grid").glob(f"*/*/{method}/{size}/seed{seed}")
         return found
+
+    def alone(self, cell: str, results: str, *options: str) -> None:
+        """Train a cell without Slurm, with results of its own."""
+        assert self.python("thinwire", "data", "digits", "--results", results).returncode == 0
+        succeeded(self.python("thinwire", "run", "grid", cell, "--results", results, *options))
 
     def until_it_is_held(self) -> None:
         """Wait until the run of the method `held` waits at the gate; by then all ranks have a checkpoint."""

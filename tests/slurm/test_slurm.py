@@ -12,7 +12,6 @@ from functools import partial
 import pandas as pd
 import pytest
 
-from tests.commands import succeeded
 from tests.slurm.cluster import Slurm
 from tests.slurm.pipeline import Pipeline
 from tests.waiting import SECONDS, until
@@ -86,8 +85,7 @@ def whole(tmp_path_factory):
     """The curve of an uninterrupted run of `held`, without Slurm."""
     project = Pipeline(tmp_path_factory.mktemp("whole"), "held", epochs=HELD_EPOCHS)
     project.gate.open()
-    succeeded(project.python("thinwire", "data", "digits"))
-    succeeded(project.python("thinwire", "run", "grid", "digits/cnn/held/w2n2/seed0"))
+    project.alone("digits/cnn/held/w2n2/seed0", "results")
     return project.curve("held")
 
 
@@ -194,6 +192,16 @@ def test_each_repetition_begins_with_another_method(grid):
     assert order(0) == ["ssgd", "top_k", "hsgd"]
     assert order(1) == ["top_k", "hsgd", "ssgd"]
     assert job_of(grid.record("ssgd", 0)) != job_of(grid.record("ssgd", 1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_measured_cell_learns_and_sends_the_same_as_in_process(grid, method):
+    grid.alone(f"digits/cnn/{method}/w4n2/seed0", "alone", "--transport", "inprocess")
+    pd.testing.assert_frame_equal(
+        grid.traffic(method), grid.traffic(method, results="alone/by_hand"), check_exact=True
+    )
+    alone = grid.curve(method, results="alone/by_hand")
+    pd.testing.assert_frame_equal(grid.curve(method), alone, check_exact=False, rtol=1e-3, atol=0.3)
 
 
 @pytest.fixture(scope="module")
