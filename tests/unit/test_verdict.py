@@ -89,6 +89,20 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     assert family[0].detectable == alone.detectable(3) > alone.detectable()
 
 
+@pytest.mark.parametrize(
+    ("differences", "no_loss", "phrase"),
+    [
+        (SPREAD, True, "no loss of 0.5 points or more"),
+        (SPREAD - 0.5, None, "the loss may be below or above 0.5 points"),
+        (SPREAD * 30, None, "the loss may be below or above 0.5 points"),
+        (SPREAD - 1, False, "a loss of 0.5 points or more"),
+    ],
+)
+def test_no_loss_is_said_only_if_a_test_says_so(differences, no_loss, phrase):
+    found = words.on_loss(of(differences, margin=0.5), CLASSIFICATION.unit)
+    assert found == words.Answer(no_loss, phrase)
+
+
 def test_speed_is_said_as_a_factor():
     factor = math.log(2) + SPREAD
     assert speed(of(factor)) == "2.00 times faster"
