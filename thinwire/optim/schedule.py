@@ -58,6 +58,23 @@ class Schedule(Strict):
             raise ValueError("milestones must rise")
         return self
 
+    def rate(self, peak: float, step: int, epochs: int, steps_per_epoch: int) -> float:
+        """The learning rate of a step (counted from 0) of a run; `peak` is that after the warm-up."""
+        warmup = round(self.warmup_epochs * steps_per_epoch)
+        if step < warmup:
+            return peak * (step + 1) / warmup
+        done = (step - warmup) / max(1, epochs * steps_per_epoch - warmup)
+        if self.name == "cosine":
+            return peak * (1 + math.cos(math.pi * done)) / 2
+        if self.name == "polynomial":
+            return peak * (1 - done) ** self.power
+        if self.name == "exponential":
+            return peak * self.factor ** (step // steps_per_epoch)
+        if self.name == "step":
+            drops = sum(step >= milestone * steps_per_epoch for milestone in self.milestones)
+            return peak * self.factor**drops
+        return peak
+
     @model_serializer(mode="wrap")
     def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         left_out = () if self.name == "plateau" else _OF_PLATEAU_ONLY
