@@ -11,7 +11,7 @@ from tests import processes, small
 from tests.host_waits import counting
 from thinwire.data.batches import Prefetched
 from thinwire.trace.recorder import ENCODE, recorded
-from thinwire.train.evaluation import StreamClock
+from thinwire.train.clock import StreamClock
 from thinwire.train.tracing import record_spans
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess

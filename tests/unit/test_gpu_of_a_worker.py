@@ -19,7 +19,7 @@ from thinwire.records.provenance import provenance
 from thinwire.train import run_setup
 from thinwire.train import trainer as trainer_module
 from thinwire.train.cell_task import deterministic, device_of, require_precision
-from thinwire.train.evaluation import Clock, StreamClock, clock_on
+from thinwire.train.clock import Clock, StreamClock, clock_on
 from thinwire.train.passes import Passes
 from thinwire.train.trainer import warm_up
 from thinwire.train.worker import seed_global_generators

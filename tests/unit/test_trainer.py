@@ -10,7 +10,7 @@ import torch
 import thinwire
 from tests import small
 from thinwire.traffic.wire_bytes import Wire
-from thinwire.train.evaluation import CLOCKS
+from thinwire.train.clock import CLOCKS
 from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror
 

@@ -75,7 +75,7 @@ class Partition(Schema):
 
 
 class Seconds(Schema):
-    """The three clocks, in seconds (see `thinwire.train.evaluation`)."""
+    """The three clocks, in seconds (see `thinwire.train.clock`)."""
 
     train: float = Field(ge=0)
     eval: float = Field(ge=0)

@@ -22,7 +22,8 @@ from thinwire.base.placement import on_gpu
 from thinwire.data.batches import Batches, Prefetched
 from thinwire.optim.recipe import learning_rate
 from thinwire.train import evaluation
-from thinwire.train.evaluation import CLOCKS, clock_on, evaluate, require_finite_weights
+from thinwire.train.clock import CLOCKS, clock_on
+from thinwire.train.evaluation import evaluate, require_finite_weights
 from thinwire.train.passes import Passes
 from thinwire.train.status import StatusExchange
 from thinwire.train.worker import Worker
