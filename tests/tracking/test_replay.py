@@ -9,8 +9,8 @@ from tests.commands import succeeded
 from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
-from thinwire.config.configuration import Subset
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import Subset
 from thinwire.publish.wandb import client, fields, suite
 from thinwire.records import record
 from thinwire.train.result_files import record_folder

@@ -15,7 +15,7 @@ from thinwire.audit import compare
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
-from thinwire.config.configuration import Subset
+from thinwire.config.grid_subset import Subset
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.publish.wandb import suite as wandb_suite

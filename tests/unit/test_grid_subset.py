@@ -5,8 +5,8 @@ import pytest
 
 from tests import project
 from tests.bad_input.suites import message
-from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.report.tables.about import subset_note
 
 EVERY_KEY = "the keys are datasets, models, methods, workers, repetitions"

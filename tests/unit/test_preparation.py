@@ -12,7 +12,7 @@ from thinwire.base.errors import UserError
 from thinwire.cli import plugins_and_suites as list_cells
 from thinwire.config import expand, suite
 from thinwire.config.cell import cell_of
-from thinwire.config.configuration import Subset
+from thinwire.config.grid_subset import Subset
 from thinwire.config.tuned import under
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import read

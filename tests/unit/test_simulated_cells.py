@@ -8,8 +8,8 @@ import yaml
 
 from tests.bad_input.suites import cases, message, require
 from thinwire.config import hardware
-from thinwire.config.configuration import WHOLE
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import WHOLE
 from thinwire.config.suite import load
 from thinwire.simulation import suite_times
 from thinwire.simulation.program import Compute, Post, Wait

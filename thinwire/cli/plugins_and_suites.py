@@ -18,8 +18,9 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.options import resolve
 from thinwire.config import yaml_file
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import Subset, json_schema
+from thinwire.config.configuration import json_schema
 from thinwire.config.expand import cells, preparation, require_as_planned, require_valid
+from thinwire.config.grid_subset import Subset
 from thinwire.config.hardware import accelerator_of, unlike_recipe
 from thinwire.config.suite import load, stages, suite_names
 from thinwire.config.trials import PREFIX, Stage, finalists_path, is_finals, only_finalists

@@ -17,9 +17,9 @@ from thinwire.base.folders import suggested_command
 from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space
-from thinwire.config.configuration import Subset
 from thinwire.config.entries import baselines, task_of
 from thinwire.config.expand import require_valid
+from thinwire.config.grid_subset import Subset
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show

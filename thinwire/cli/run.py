@@ -24,8 +24,8 @@ from thinwire.base.folders import DEFAULT_RESULTS
 from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import Subset
 from thinwire.config.expand import block, block_fingerprint, cell, require_as_planned, require_valid
+from thinwire.config.grid_subset import Subset
 from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load, path_of
 from thinwire.config.trials import only_finalists

@@ -13,8 +13,8 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import aside
 from thinwire.base.folders import suggested_command
 from thinwire.base.options import problems
-from thinwire.config.configuration import Subset
 from thinwire.config.expand import require_valid
+from thinwire.config.grid_subset import Subset
 from thinwire.config.hardware import load_cluster, unlike_recipe
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate

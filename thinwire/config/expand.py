@@ -13,9 +13,9 @@ from thinwire.base import digests
 from thinwire.base.errors import Problems, UserError, nearest
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell, PreparingCell, prepares
-from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.entries import added_later, entries_of, modules_of
 from thinwire.config.entry_schema import Entry
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.hardware import load_cluster
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_problems import problems_of

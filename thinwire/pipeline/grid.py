@@ -20,8 +20,8 @@ from thinwire.base.files import writing
 from thinwire.base.folders import clash, flat
 from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config.cell import Cell, prepares
-from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import blocks, cells, require_valid
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.suite import stage_names
 from thinwire.config.trials import Stage, finalists_path, is_finals, only_finalists
 from thinwire.config.yaml_file import Module

@@ -37,7 +37,8 @@ from snakemake.settings.types import DeploymentMethod
 from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.options import problems
-from thinwire.config.configuration import WHOLE, Configuration, Subset
+from thinwire.config.configuration import Configuration
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.trials import PREFIX, Stage
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import PACKAGE, ROOT

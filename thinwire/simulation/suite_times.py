@@ -20,9 +20,9 @@ import torch
 
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import Subset
 from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import Subset
 from thinwire.config.hardware import ClusterDescription, load_cluster
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate, WithoutData

@@ -20,9 +20,9 @@ from thinwire.base.files import locked, publish, write_text
 from thinwire.base.folders import variable
 from thinwire.base.learning import LearningTask
 from thinwire.config.cell import Cell
-from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.entries import task_of
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.suite import load
 from thinwire.publish.wandb import client, fields
 from thinwire.records import record

@@ -13,8 +13,8 @@ from thinwire.base.files import aside, write_text
 from thinwire.base.folders import DEFAULT_RESULTS, suggested_command
 from thinwire.base.learning import TASKS, LearningTask
 from thinwire.config.cell import Cell, sources_of_many
-from thinwire.config.configuration import WHOLE, Subset
 from thinwire.config.expand import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.suite import suite_names
 from thinwire.config.trials import PREFIX
 from thinwire.records.invariants import require_invariants
