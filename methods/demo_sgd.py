@@ -27,7 +27,7 @@ from pydantic import Field
 from torch import nn
 
 import thinwire
-from thinwire.codecs import chunks
+from thinwire.codecs import chunks, dct
 
 
 class Method(thinwire.Method):
@@ -66,7 +66,7 @@ class Method(thinwire.Method):
 
     def setup(self) -> None:
         config, weights = self.config, self.run.weights
-        self.chunks = [chunks.CosineChunks(weight, config.chunk, config.k) for weight in weights]
+        self.chunks = [dct.Chunks(weight, config.chunk, config.k) for weight in weights]
         self.memory["momentum"] = [torch.zeros_like(weight) for weight in weights]
 
     def sync_gradients(self) -> None:

@@ -16,7 +16,7 @@ from gpu_parts.dispatch_counter import DispatchCounter
 from gpu_parts.part import Found, Place, first_line
 from thinwire import plugins
 from thinwire.base.options import resolve
-from thinwire.codecs import blocks, chunks, kernels, lossy, precision, select, sparse
+from thinwire.codecs import blocks, chunks, dct, kernels, lossy, precision, select, sparse
 
 DENSITY, SAMPLED_DENSITY = 0.01, 0.001
 CHUNK, OF_A_CHUNK = 64, 32
@@ -57,9 +57,9 @@ def codecs(generator: torch.Generator) -> dict[str, Codec]:
         lambda sent, tensors: [kernels.give(each, t) for each, t in zip(sent, tensors)],
     )
     for name, of, width in (
-        ("chunks", chunks.Chunks, chunks.FULL),
-        ("chunks.2_bits", chunks.Chunks, 2),
-        ("dct", chunks.CosineChunks, chunks.FULL),
+        ("chunks", chunks, chunks.FULL),
+        ("chunks.2_bits", chunks, 2),
+        ("dct", dct, chunks.FULL),
     ):
         made[name] = Codec(partial(_take_chunks, of, width), partial(_mean_of_chunks, width))
     made |= {
@@ -158,7 +158,7 @@ def _chosen(selection: str, generator: torch.Generator, tensors: list[Tensor]) -
 
 
 def _take_chunks(of: Any, width: int, tensors: list[Tensor]) -> tuple[Any, list[chunks.Chunks]]:
-    own = [of(tensor, CHUNK, OF_A_CHUNK) for tensor in tensors]
+    own = [of.Chunks(tensor, CHUNK, OF_A_CHUNK) for tensor in tensors]
     return chunks.take(tensors, own, width), own
 
 

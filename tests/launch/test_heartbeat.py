@@ -49,7 +49,10 @@ HANGS = {
     "one does not wait": ([WAITS, "computes", WAITS], "rank 1 on n1 computes, and the others wait"),
     "one has not begun": (["opens a channel", WAITS], "rank 0 on n0 opens a channel, and the others wait"),
     "all wait": (["waits for a", "waits for b"], "rank 0 on n0 waits for a; rank 1 on n1 waits for b"),
-    "none waits": (["opens a channel", "computes"], "rank 0 on n0 opens a channel; rank 1 on n1 computes"),
+    "none waits": (
+        ["saves a checkpoint", "computes"],
+        "rank 0 on n0 saves a checkpoint; rank 1 on n1 computes",
+    ),
     # A disk or a driver that hangs is no failure of the method.
     **{
         doing: (

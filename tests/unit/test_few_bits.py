@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from thinwire.codecs import bits, blocks, chunks
+from thinwire.codecs import bits, blocks, chunks, dct
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 4, 7, 8, 12, 16])
@@ -72,7 +72,7 @@ def cosines(n, frequency):
 @pytest.mark.parametrize("limit", [1, 4, 64])
 def test_chunks_are_transformed_by_cosines_and_back(shape, limit):
     tensor = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    of = chunks.CosineChunks(tensor, limit, 1)
+    of = dct.Chunks(tensor, limit, 1)
     coefficients = of.encode(tensor)
     torch.testing.assert_close(of.decode(coefficients), tensor)
     rows = shape[0] if len(shape) > 1 else 1

@@ -8,7 +8,7 @@ import torch
 
 import thinwire
 from tests import small
-from thinwire.train import evaluation
+from thinwire.train import clock
 from thinwire.train.status import MOST_STEPS_BETWEEN, StatusExchange
 
 
@@ -87,7 +87,7 @@ class TenMilliseconds(thinwire.Method):
 @pytest.mark.parametrize("travels", [False, True])
 def test_the_time_of_an_exchange_is_booked_as_training_only_if_messages_travel(monkeypatch, travels):
     time, exchanges = SimpleNamespace(now=0.0, perf_counter=lambda: time.now), []
-    monkeypatch.setattr(evaluation, "time", time)
+    monkeypatch.setattr(clock, "time", time)
     monkeypatch.setattr(TenMilliseconds, "time", time, raising=False)
     run = small.trainer(small.task(1, epochs=2), TenMilliseconds)
     monkeypatch.setattr(run.transport, "travels", lambda: travels)

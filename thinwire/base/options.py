@@ -1,4 +1,7 @@
-"""Options of plug-ins. The nested dataclass `Config` gives the schema, the defaults and the help texts."""
+"""Options of plug-ins. The nested dataclass `Config` gives the schema, the defaults and the help texts.
+
+Also the strict pydantic model of all files that are read, and the sentences about what does not fit it.
+"""
 
 import ast
 import dataclasses

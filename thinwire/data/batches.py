@@ -16,9 +16,10 @@ from torch import Tensor
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.placement import moved_to, on_gpu
+from thinwire.data import partition
 from thinwire.data.arrays import Data, preparation
 from thinwire.data.augmentation import augmented, mixup
-from thinwire.data.partition import Load, Passes, contiguous, partition_of, shuffled, strided
+from thinwire.data.partition import Load, Passes, partition_of
 from thinwire.optim.recipe import PartitionKind
 
 # For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or
@@ -134,7 +135,7 @@ class Batches:
             first, end = epoch * steps * share, (epoch + 1) * steps * share
             own = [each.between(first, end) for each in self._passes]
         elif self._reading == "random":
-            order = shuffled(len(self._inputs), self._order_stream.at(epoch))
+            order = partition.shuffled(len(self._inputs), self._order_stream.at(epoch))
             of_all = order[: steps * self._batch].view(steps, self._workers, share)
             return of_all[:, self._ranks].flatten(1)
         else:
@@ -146,8 +147,8 @@ class Batches:
         """What the reader of a worker reads in an epoch."""
         records, workers = len(self._inputs), self._workers
         if self._reading == "strided":
-            return strided(records, workers, worker, self._batch // workers)
-        return contiguous(records, workers, worker, epoch, self._order_stream.seed)
+            return partition.strided(records, workers, worker, self._batch // workers)
+        return partition.contiguous(records, workers, worker, epoch, self._order_stream.seed)
 
 
 class Prefetched:

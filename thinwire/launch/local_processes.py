@@ -1,7 +1,8 @@
 """Starts the processes of a run, or of a preparation, on this machine, as forks of this process.
 
-This process imports what they need, so that a fork takes milliseconds. It does not compute. It waits,
-forwards signals, and ends ranks that stay behind when others have left. Its forks are killed when it ends.
+It says where each rank is, and makes the network of an emulated run. It imports what the forks need, so that
+a fork takes milliseconds, and does not compute. It waits, forwards signals, and ends ranks that stay behind
+when others have left. Its forks are killed when it ends.
 """
 
 import os

@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 from thinwire.base.files import writing
 from thinwire.base.signals import default_stops, heeding_stops, interrupts_ending_at_once
-from thinwire.records.provenance import packages
 
 _PR_SET_PDEATHSIG = 1
 
@@ -90,6 +89,8 @@ def import_for_runs() -> None:
         import pyarrow
         import pyarrow.parquet
         import torch
+
+        from thinwire.records.provenance import packages
 
     torch.set_num_threads(1)
     # With their first optimizer and their first table, torch and pyarrow import more.

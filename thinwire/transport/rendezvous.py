@@ -2,7 +2,7 @@
 
 Ranks of one machine are forks of one process. They meet in a file that only they have open, and connect over
 the loopback, so that no other host can reach them. Ranks that srun or torchrun has started meet in torch's
-`TCPStore`, which rank 0 serves.
+`TCPStore`, which rank 0 serves. Also which address and interface of a host lead to another one.
 """
 
 import fcntl
