@@ -59,7 +59,7 @@ def test_both_ways_agree(cluster, verb, channel):
     size = len(cluster.groups(0)[channel])
     made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
     loads, pace = Loads(described(), cluster), paces(cluster, 0.3)
-    if not timeline.recurrence_applies([made] * cluster.workers, cluster, loads):
+    if not timeline.recurrence_applies([made] * cluster.workers, cluster):
         assert verb == "push_pull" or channel == "across"
         return
     by_events = timeline.by_events([made] * cluster.workers, cluster, loads, pace)
@@ -152,7 +152,7 @@ def test_a_call_that_is_held_back_begins_when_the_others_have_ended_and_nobody_w
     for name, calls in (("free", posts), ("held", held)):
         steps = [[*calls, Compute("hook", "step", 1e-4)], [Wait(1), Wait(2), Wait(3)]]
         made = program_of(steps, length=4)
-        assert not timeline.recurrence_applies([made] * 2, cluster, Loads(on, cluster)) or name == "free"
+        assert not timeline.recurrence_applies([made] * 2, cluster) or name == "free"
         ends[name] = simulated(made, cluster, on).end_seconds[:, 0]
         assert ends[name][0] == pytest.approx(1e-4)
         assert ends[name][2] - ends[name][1] == pytest.approx(1e-4)
@@ -280,7 +280,7 @@ def test_the_other_end_follows_from_the_distance_and_the_recurrence_leaves_messa
     step += [Post(0, "world", tuple(range(6)), "send", 1, False, 8, 0, 0.0, rank=5), Wait(0)]
     made = program_of([step])
     assert [operation.partner for operation in made[0] if isinstance(operation, HandOver)] == [2]
-    assert not timeline.recurrence_applies([made] * 6, cluster, Loads(FAR, cluster))
+    assert not timeline.recurrence_applies([made] * 6, cluster)
 
 
 def test_the_load_of_a_message_is_that_of_a_gather_of_two_in_one_direction():

@@ -118,6 +118,7 @@ def test_the_reason_is_recorded_when_training_has_sent_a_message(setup_of):
     ledger = ledger_of("mean")
     setup = setup_of(ledger)
     setup.note_ranks()
+    assert setup.no_time_because is None
     ledger.add("world", "send", "weights", 8, 0, Wire(8, 0, 0))
     setup.note_ranks_again()
     assert setup.no_time_because == NOT_OVER_NCCL

@@ -175,8 +175,11 @@ def score_main(arguments: Namespace) -> int:
         found = submission.repeat(packed, cell, arguments.results)
         repeats[cell.path] = found.facts
         print(f"{cell.path}: {_said(found)}", flush=True)
-    outcomes = _contract(submission.method_of(packed).path)
-    submission.write_score(packed, seed, repeats, outcomes)
+    # Its digest from before the contract: what is edited meanwhile is not what was checked.
+    method = submission.method_of(packed)
+    digest = method.sha256
+    outcomes = _contract(method.path)
+    submission.write_score(packed, seed, repeats, outcomes, digest)
     failed = [check for check, outcome in outcomes.items() if outcome == "failed"]
     print(f"the contract: {len(outcomes)} checks, {', '.join(failed) or 'none'} failed")
     tier = submission.tier(packed, made)

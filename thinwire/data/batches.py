@@ -16,6 +16,8 @@ from torch import Tensor
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.placement import moved_to, on_gpu
+
+# The package, too, so that its `__init__.py` counts as part of the training loop (config.cell.engine_files).
 from thinwire.data import partition
 from thinwire.data.arrays import Data, preparation
 from thinwire.data.augmentation import augmented, mixup

@@ -16,7 +16,7 @@ from thinwire.trace.recorder import HARNESS, NO_CALL, NS, SERVER, TRANSPORT, WAI
 class Compute:
     """The worker computes."""
 
-    kind: str  # one of `thinwire.trace.recorder.KINDS`, except `transport` and `wait`
+    kind: str  # one of `thinwire.trace.recorder.KINDS` except `wait`; only a calibration adds `transport`
     name: str  # of a layer, a parameter, a hook or a function
     seconds: float
 
@@ -174,7 +174,7 @@ def _step(step: Step, place: dict[int, int], earlier: int) -> list[Instruction]:
         if isinstance(operation, Compute):
             if operation.kind == HARNESS and begun:
                 continue
-            begun = begun or operation.kind != HARNESS
+            begun = begun or operation.kind not in (HARNESS, TRANSPORT)
             _add_work(made, operation.seconds)
         elif isinstance(operation, Post):
             made += [Hold(place[call] + earlier) for call in operation.after if call in place]

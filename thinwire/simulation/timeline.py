@@ -79,7 +79,7 @@ def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: 
     Raises:
         UserError: the workers wait for each other for ever.
     """
-    if recurrence_applies(programs, cluster, loads):
+    if recurrence_applies(programs, cluster):
         return by_recurrence(programs[0], cluster, loads, pace)
     return by_events(programs, cluster, loads, pace)
 
@@ -187,12 +187,12 @@ def _flat(program: Program) -> list[Instruction | None]:
     return [operation for step in program for operation in (*step, None)]
 
 
-def recurrence_applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool:
+def recurrence_applies(programs: Sequence[Program], cluster: Cluster) -> bool:
     """Can these programs be simulated by the recurrence?
 
     All need to be one. There may be no servers, whose answers could come after later calls, and no messages.
     No calls may be held back, and no groups may share the links of nodes. Between nodes only one channel may
-    be used.
+    be used. Loads whose calls have several phases, between which others go, need `by_events`.
     """
     if any(program is not programs[0] for program in programs):
         return False
@@ -226,7 +226,7 @@ class _Recurrence:
         now = np.zeros(self._cluster.workers)
         calls: list[tuple[Floats, Floats]] = []  # of each: when it begins and ends, [workers]
         parts = np.zeros((5, len(program), self._cluster.workers))
-        ends, computed, others, served, communicated = parts  # no server: see `applies`
+        ends, computed, others, served, communicated = parts  # no server: see `recurrence_applies`
         for number, step in enumerate(program):
             for operation in step:
                 match operation:

@@ -181,7 +181,7 @@ def repeat(submission: Submission, cell: Cell, results: Path) -> Reproduction:
 
 
 def write_score(
-    submission: Submission, seed: int, repeats: dict[str, Facts], outcomes: dict[str, str]
+    submission: Submission, seed: int, repeats: dict[str, Facts], outcomes: dict[str, str], method_sha256: str
 ) -> None:
     """Write `score.json` of a submission whose records verify.
 
@@ -190,11 +190,12 @@ def write_score(
         seed: that drew the cells.
         repeats: what the repeated runs gave, by the path of their cell.
         outcomes: of each check of the contract, by name.
+        method_sha256: of the method that was checked.
     """
     made = Score(
         date=datetime.now(UTC).date().isoformat(),
         revision=git_state()["revision"],
-        method_sha256=method_of(submission).sha256,
+        method_sha256=method_sha256,
         seed=seed,
         repeats=repeats,
         contract=outcomes,
