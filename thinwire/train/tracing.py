@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 
+import torch
 from torch import Tensor, nn
 
 from thinwire.api.method import Method
@@ -70,7 +71,7 @@ def _record(worker: Worker, recorder: Recorder) -> Recorder:
         # One that the method leaves as it is does nothing, except `step`, which calls other hooks.
         if name == "step" or getattr(type(worker.method), name) is not getattr(Method, name):
             _wrap(worker.method, name, recorder, Activity(METHOD, name))
-    _wrap(worker.run.optimizer, "step", recorder, Activity(OPTIMIZER, "step"))
+    _of_optimizer(worker.run.optimizer, recorder)
     _wrap(worker, "compute_gradients", recorder, Activity(FORWARD))
     return recorder
 
@@ -137,6 +138,19 @@ def _cut(recorder: Recorder, kind: str, name: str) -> Callable[..., None]:
             recorder.cut(name)
 
     return hook
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer, recorder: Recorder) -> None:
+    before: list[Activity] = []
+
+    def begin(*ignored: object) -> None:
+        before.append(recorder.switch(Activity(OPTIMIZER, "step")))
+
+    def end(*ignored: object) -> None:
+        recorder.switch(before.pop())
+
+    optimizer.register_step_pre_hook(begin)
+    optimizer.register_step_post_hook(end)
 
 
 def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts: Path) -> int:
