@@ -1,6 +1,6 @@
 """Claims of publications: as suites test them, and those that no suite tests.
 
-docs/claims.md explains how a claim is tested. `claim_problems` checks what a claim and its suite must have in
+docs/claims.md explains how a claim is tested. `suite_problems` checks what a claim and its suite must have in
 common.
 """
 
