@@ -87,7 +87,7 @@ KNOWN = {
         f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
     ("demo", "multi_step_delay"): NO_CREDIT,
-    **{(suite, "diloco"): WHOLE_PERIODS for suite in ("laptop", "text_demo", "tracks/v1")},
+    **{(suite, "diloco"): WHOLE_PERIODS for suite in ("laptop", "laptop_times", "text_demo", "tracks/v1")},
     ("sensitivity/laptop_surprises", "diloco_0.0283"): WHOLE_PERIODS,
     ("tracks/v1", "muloco"): WHOLE_PERIODS,
     ("validation", "multi_step_delay"): NO_CREDIT,
@@ -99,6 +99,8 @@ TOO_LONG = {
     ("length/images_60000", "multi_step_delay"),
     ("laptop", "power_sgd"),
     ("laptop", "acp_sgd"),
+    ("laptop_times", "power_sgd"),
+    ("laptop_times", "acp_sgd"),
     ("sensitivity/laptop_surprises", "acp_sgd_rank_4_0.0283"),
 }
 # Published likewise, with all gradients of a model in one bucket.
