@@ -45,7 +45,7 @@ class Batches:
     workers with b inputs each see the same inputs as one worker with W b inputs. With a partition, each
     worker takes its batches from its own inputs.
 
-    With strided or contiguous reading, each worker has a reader of its own; see `order`. It reads the
+    With strided or contiguous reading, each worker has a reader of its own; see `partition`. It reads the
     file of the inputs, if there is one.
     """
 

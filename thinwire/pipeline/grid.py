@@ -27,13 +27,14 @@ from thinwire.config.trials import Stage, finalists_path, is_finals, only_finali
 from thinwire.config.yaml_file import Module
 from thinwire.launch.placement import gpus_of
 from thinwire.pipeline import inputs
-from thinwire.pipeline.snakefile import Chosen, unique
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
 
 if TYPE_CHECKING:
     from snakemake.io import Wildcards
+
+    from thinwire.pipeline.snakefile import Chosen
 
 # Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.
 _VALID = Path(".snakemake/thinwire_valid")
@@ -86,7 +87,7 @@ class Grid:
         self.datasets = _datasets([*every, *self.preparations.values()])
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
-        self.suites = unique([cell.suite for cell in self.cells.values()])
+        self.suites = list(dict.fromkeys(cell.suite for cell in self.cells.values()))
         self.whole = whole
 
     @property
@@ -101,7 +102,7 @@ class Grid:
         return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:
-        return unique([cell.method.label for cell in self.cells_of(suite)])
+        return list(dict.fromkeys(cell.method.label for cell in self.cells_of(suite)))
 
     def cells_of(self, suite: str) -> list[Cell]:
         return [cell for cell in self._every if cell.suite == suite]
@@ -172,7 +173,7 @@ class Grid:
 
         return of_wildcards
 
-    def datasets_of_files(self, chosen: Chosen, there: bool) -> list[str]:
+    def datasets_of_files(self, chosen: "Chosen", there: bool) -> list[str]:
         """The labels of the data sets whose files the user has, or of all others."""
         return [label for label, each in self.datasets.items() if bool(chosen.place_of(each)) == there]
 

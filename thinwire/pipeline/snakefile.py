@@ -129,7 +129,7 @@ class Chosen:
     @property
     def tuned(self) -> list[str]:
         """The suites that are tuned, if tunings were chosen."""
-        return unique(Stage.named(name).of for name in self.suites if name.startswith(PREFIX))
+        return list(dict.fromkeys(Stage.named(n).of for n in self.suites if n.startswith(PREFIX)))
 
     def place_of(self, dataset: Module) -> str:
         """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
@@ -178,12 +178,8 @@ def chosen(config: Mapping[str, object], in_file: Container[str] = ()) -> Chosen
 
 
 def _names(listed: object) -> list[str]:
-    return unique(name.strip() for name in str(listed).split(","))
-
-
-def unique(names: Iterable[str]) -> list[str]:
-    """Each once, in the order of their first."""
-    return list(dict.fromkeys(names))
+    """Each name once, in the order of their first."""
+    return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
 
 
 def _engine(python: str) -> str:

@@ -92,6 +92,7 @@ class Worker:
         self._method_stream = seeds.of_method(seed, rank)
         self._shared_stream = seeds.of_shared_choices(seed)
         self._forward_seed = 0  # of this step, for dropout; set by `begin`
+        self._uses_forward_ready = method.forward_ready is not Method.forward_ready
         self._uses_grad_ready = method.grad_ready is not Method.grad_ready
         place_gradients(self.run.params, transport.shared_like)
         self._passes = passes = Passes(recipe, self.run.params[0].tensor.device)
@@ -127,7 +128,7 @@ class Worker:
 
     def forward_ready(self) -> None:
         """Call `forward_ready` for all parameters, unless hooks do so during the forward pass."""
-        if self._ready_hooks is None:
+        if self._uses_forward_ready and self._ready_hooks is None:
             for param in self.run.params:
                 self.method.forward_ready(param)
 
