@@ -1,6 +1,6 @@
 """Faults of public code, each as a few lines of a method, and the check that catches it.
 
-Each method is here twice, as it should be and with its fault, and the check must tell the two apart.
+Each method is here twice: as it should be, and with its fault. The check must tell the two apart.
 docs/checks.md names the projects, and the files in which the fault was read.
 """
 
