@@ -243,8 +243,8 @@ def _result(run: Record, curve: pa.Table) -> str | None:
         return None
     if run.result is None:
         return f"it has no result, and {CURVE} has {len(curve)} evaluations"
-    (row,) = curve.slice(len(curve) - 1).to_pylist()
     # In a row, a metric that was not logged yet is empty. Of the others, only the score counts.
+    row = {name: column[-1].as_py() for name, column in zip(curve.column_names, curve.columns)}
     last = {name: value for name, value in row.items() if value is not None}
     column = run.learns.test_column
     others = curve[column].to_pylist()[:-1]

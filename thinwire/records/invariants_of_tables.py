@@ -133,7 +133,7 @@ def _bits(curve: Columns) -> str | None:
 
 def bytes_of_links(cell: Cell, curve: Columns) -> str | None:
     """Bytes are whole totals, and what one link carries fits what all of them do."""
-    if what := _totals(curve, BYTES, cell.workers, np.zeros(len(curve["step"]))):
+    if what := _totals(curve, BYTES, cell.workers, None):
         return what
     step, sent, received = curve["step"], curve["wire_sent_bytes"], curve["wire_received_bytes"]
     for mean, name in zip((sent, received), _MOST):
@@ -154,7 +154,7 @@ def bytes_of_links(cell: Cell, curve: Columns) -> str | None:
 
 def seconds(curve: Columns) -> str | None:
     """Seconds are totals."""
-    return _falling(curve, _SECONDS, np.zeros(len(curve["step"])))
+    return _falling(curve, _SECONDS, np.stack([curve[name] for name in _SECONDS]), None)
 
 
 def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
@@ -227,28 +227,32 @@ def verbs(cell: Cell, traffic: Columns) -> str | None:
     return None
 
 
-def _totals(table: Columns, names: Sequence[str], workers: int, group: np.ndarray) -> str | None:
+def _totals(table: Columns, names: Sequence[str], workers: int, group: np.ndarray | None) -> str | None:
     """Totals never fall; and a mean over the workers, times their number, is whole, as is a maximum."""
-    if what := _falling(table, names, group):
+    values = np.stack([table[name] for name in names])
+    if what := _falling(table, names, values, group):
         return what
-    there = [name for name in names if name in table]
-    times = np.array([[1 if "_max_" in name else workers] for name in there])
-    if (bad := ~_whole(np.stack([table[name] for name in there]) * times)).any():
+    times = np.array([[1 if "_max_" in name else workers] for name in names])
+    if (bad := ~_whole(values * times)).any():
         column, i = np.argwhere(bad)[0]
-        return f"{there[column]} in step {table['step'][i]} is no mean of whole numbers of {workers} workers"
+        return f"{names[column]} in step {table['step'][i]} is no mean of whole numbers of {workers} workers"
     return None
 
 
-def _falling(table: Columns, names: Sequence[str], group: np.ndarray) -> str | None:
-    """Which value is below the one before it in its group, or below 0, or no number?"""
-    there = [name for name in names if name in table]
-    order = np.argsort(group, kind="stable")
-    values = np.stack([table[name] for name in there])[:, order]
-    before = np.zeros_like(values)
-    before[:, 1:] = np.where(np.diff(group[order]) == 0, values[:, :-1], 0.0)
+def _falling(
+    table: Columns, names: Sequence[str], values: np.ndarray, group: np.ndarray | None
+) -> str | None:
+    """Which value is below the one before it in its group (None: all are one), or below 0, or no number?"""
+    step, before = table["step"], np.zeros_like(values)
+    if group is None:
+        before[:, 1:] = values[:, :-1]
+    else:
+        order = np.argsort(group, kind="stable")
+        step, values = step[order], values[:, order]
+        before[:, 1:] = np.where(np.diff(group[order]) == 0, values[:, :-1], 0.0)
     if (bad := ~(values >= before)).any():
         column, i = np.argwhere(bad)[0]
-        return f"{there[column]} falls to {values[column, i]:g} in step {table['step'][order][i]}"
+        return f"{names[column]} falls to {values[column, i]:g} in step {step[i]}"
     return None
 
 

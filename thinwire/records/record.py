@@ -201,8 +201,9 @@ def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
 
 def _read(path: Path) -> pa.Table:
     try:
-        # A table has few rows: threads that read ahead or decode columns only cost time.
-        return pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
+        # A table has few rows: threads that read ahead or decode columns only cost time, as do Arrow's files.
+        content = pa.BufferReader(path.read_bytes())
+        return pq.ParquetFile(content, pre_buffer=False).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         # Too little memory, or a thread that cannot start, says nothing about the file.
         if (short := shortage(error)) is not None:
