@@ -19,7 +19,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.cell import sources
 from thinwire.plugins import ROOT
 from thinwire.records.result import Cost, Traffic
-from thinwire.report import claims_table, track
+from thinwire.report import claims_table, track_scores
 from thinwire.report.regimes import regimes
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
@@ -113,8 +113,8 @@ def made(tmp_path_factory):
         TRAFFIC_OF_ALL: tidy.traffic,
         "results/simulated/SUITE.csv": simulated,
         "results/tables/hsgd_ratio.csv": ratios_of_stand_ins(nodes=(2,)),
-        f"{TABLES}/scores.csv": track.table(
-            track.scores(test_track.TRACK, [test_track.record("ssgd", 3.4)], test_track.SECONDS)
+        f"{TABLES}/scores.csv": track_scores.table(
+            track_scores.scores(test_track.TRACK, [test_track.record("ssgd", 3.4)], test_track.SECONDS)
         ),
         "results/tables/regimes.csv": regimes(TIMES_WITHOUT_DATA, [ONE]),
         "results/claims.csv": pd.read_csv(results / "claims.csv"),

@@ -23,7 +23,7 @@ from thinwire.publish.page import claims_and_tracks, page
 from thinwire.publish.page.data import columns, looks
 from thinwire.publish.page.page import break_even, speed_ups_of
 from thinwire.records import record
-from thinwire.report import report_files, track
+from thinwire.report import report_files, track_scores
 from thinwire.report.figures import looks as looks_of_figures
 from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.plan_table import Known, fastest
@@ -291,7 +291,7 @@ def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path,
     assert 'id="tracks"' not in page.html(plain)
     results = shutil.copytree(plain, tmp_path / "results")
     records = [test_track.record("ssgd", 3.4, revision="12345678"), test_track.record("thin", 4.0, 3.6)]
-    made = track.table(track.scores(test_track.TRACK, records, test_track.SECONDS))
+    made = track_scores.table(track_scores.scores(test_track.TRACK, records, test_track.SECONDS))
     report_files.write_table(made, results / "tables/demo/scores.csv")
     report_files.write_digests(results, "demo")
     monkeypatch.setattr(claims_and_tracks, "load", lambda name: load("tracks/v1"))
@@ -303,6 +303,10 @@ def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path,
     ssgd, thin = rows[1:]
     told = ["1 of 1", "", "reported", "2026-11-26", "12345678"]
     assert ssgd == ["1", '<a href="#method-ssgd">ssgd</a>', "2.00", "10", "200.0", *told]
-    assert thin[1:4] == ["thin", track.NO_SCORE, ""]  # the page has no section of a method that was submitted
+    assert thin[1:4] == [
+        "thin",
+        track_scores.NO_SCORE,
+        "",
+    ]  # the page has no section of a method that was submitted
     assert 'data-value="2.0"' in section
     assert '<a href="#tracks">' in text

@@ -190,7 +190,7 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
 
 def test_what_need_not_train_needs_no_torch():
     """Some list cells, others refuse bad input, and `train` waits for the ranks of Slurm."""
-    names = ("cli.plugins_and_suites", "cli.run", "pipeline.console", "pipeline.overview")
+    names = ("cli.plugins_and_suites", "cli.run", "pipeline.run_display", "pipeline.overview")
     modules = ", ".join(f"thinwire.{name}" for name in names)
     answer = commands.python("-c", f"import sys, {modules}; print('torch' in sys.modules)")
     assert answer.stdout == "False\n", answer.stderr

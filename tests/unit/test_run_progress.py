@@ -14,7 +14,7 @@ from thinwire.base.folders import suggested_command
 from thinwire.config.expand import cells
 from thinwire.config.trials import finalists_path, only_finalists
 from thinwire.config.yaml_file import Module
-from thinwire.pipeline.console import Progress, duration, running
+from thinwire.pipeline.run_display import Progress, duration, running
 from thinwire.records import record
 from thinwire.train import result_files
 from thinwire.train.result_files import ProgressFile, partial_folder, read_progress, record_folder

@@ -14,7 +14,7 @@ from thinwire.config import expand
 from thinwire.config.hardware import load_accelerator
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Track
-from thinwire.report import track
+from thinwire.report import track_scores
 from thinwire.simulation.device_clock import passes_of
 from thinwire.simulation.simulate import SimulatedCell
 from thinwire.train.record_check import SoundRecord
@@ -33,7 +33,7 @@ def record(method, *bits, use=None, status="done", ended="2026-11-26T10:00:00+00
 
 
 def scores(*records):
-    return {score.method: score for score in track.scores(TRACK, records, SECONDS)}
+    return {score.method: score for score in track_scores.scores(TRACK, records, SECONDS)}
 
 
 def test_a_score_is_the_median_of_the_first_steps_at_the_target_times_the_seconds_of_a_step():
@@ -49,12 +49,12 @@ def test_a_score_is_the_median_of_the_first_steps_at_the_target_times_the_second
 
 def test_a_method_that_half_of_its_runs_keep_from_the_target_has_no_score_and_is_last():
     late = [record("late", 4.0, 3.4), record("late", 3.4, 4.0, status="diverged"), record("late", 4.0, 3.6)]
-    ranked = track.scores(TRACK, [*late, record("ssgd", 4.0, 3.4)], SECONDS)
+    ranked = track_scores.scores(TRACK, [*late, record("ssgd", 4.0, 3.4)], SECONDS)
     assert [score.method for score in ranked] == ["ssgd", "late"]
     assert ranked[1].reached == 1
     assert math.isinf(ranked[1].score_seconds)
-    shown = track.markdown(track.table(ranked), load("tracks/v1"))
-    assert f"| late     | {track.NO_SCORE} |" in shown
+    shown = track_scores.markdown(track_scores.table(ranked), load("tracks/v1"))
+    assert f"| late     | {track_scores.NO_SCORE} |" in shown
     assert "| 1      | ssgd     | 4.00 " in shown
 
 
@@ -65,24 +65,24 @@ def test_a_score_is_compared_with_the_best_ssgd_and_the_threshold_is_enough():
     assert found["thin"].better_than == "ssgd_bf16"
     assert found["ssgd_bf16"].better_than is None
     just = math.exp(-TRACK.threshold * TRACK.sigma / math.sqrt(TRACK.seeds))
-    assert track.is_better(TRACK, just * 0.999, 1.0)
-    assert not track.is_better(TRACK, just * 1.001, 1.0)
-    assert track.is_better(TRACK, 1.0, math.inf)
-    assert not track.is_better(TRACK, math.inf, math.inf)
+    assert track_scores.is_better(TRACK, just * 0.999, 1.0)
+    assert not track_scores.is_better(TRACK, just * 1.001, 1.0)
+    assert track_scores.is_better(TRACK, 1.0, math.inf)
+    assert not track_scores.is_better(TRACK, math.inf, math.inf)
 
 
 def test_without_times_there_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"no simulated times on wan_200m_50ms: run .* simulate tracks/v1"):
-        track.simulated_steps(TRACK, "tracks/v1", tmp_path)
+        track_scores.simulated_steps(TRACK, "tracks/v1", tmp_path)
 
 
 def test_without_records_there_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(track, "simulated_steps", lambda *_: SECONDS)
-    monkeypatch.setattr(track.submission, "every", list)
+    monkeypatch.setattr(track_scores, "simulated_steps", lambda *_: SECONDS)
+    monkeypatch.setattr(track_scores.submission, "every", list)
     with pytest.raises(
         UserError, match="no record of tracks/v1: start `snakemake --config suites=tracks/v1`"
     ):
-        track.write("tracks/v1", tmp_path)
+        track_scores.write("tracks/v1", tmp_path)
 
 
 @pytest.mark.slow

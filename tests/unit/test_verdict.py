@@ -121,7 +121,7 @@ ALLOWED = {
         "over the faster of the baselines",  # defines the speed-up
         "in the same place",  # says where the baseline is
     ),
-    "report/track.py": (
+    "report/track_scores.py": (
         "Better: ln(score of the best SSGD",  # defines the mark, by the rule of the track
         "better than",  # names the column
     ),

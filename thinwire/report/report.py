@@ -13,7 +13,7 @@ from thinwire.config.entries import as_it_ran, baselines, entries_of, heirs, tun
 from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
-from thinwire.report import report_files, track
+from thinwire.report import report_files, track_scores
 from thinwire.report import verdict_words as words
 from thinwire.report.figures import scores, speed_ups, steps, style
 from thinwire.report.figures.comparisons import write_paired_differences, write_trade_off
@@ -179,6 +179,6 @@ def report(suite: str, results: Path) -> list[str]:
         figures = results / "figures" / suite
         write_simulated_figures(timed, figures, against, over_workers, over_rates)
     if settings.track is not None and simulated is not None:
-        track.write(suite, results)
+        track_scores.write(suite, results)
     report_files.write_digests(results, suite)
     return not_drawn

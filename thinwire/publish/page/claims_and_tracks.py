@@ -17,7 +17,7 @@ from thinwire.publish.page.data import cell_names, joined, read_table
 from thinwire.report.claim_rows import NO_RUNS
 from thinwire.report.claim_verdict import Verdict
 from thinwire.report.report_files import CLAIMS, SCORES, with_minus
-from thinwire.report.track import Shown, note, shown
+from thinwire.report.track_scores import Shown, note, shown
 
 DIFFERS = "differs by place"  # held in one, and contradicted or without an effect in another
 UNTESTED = (str(Verdict.NOT_TESTABLE), NO_RUNS)
