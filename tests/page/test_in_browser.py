@@ -121,6 +121,12 @@ def test_the_slider_gives_the_speed_up_at_its_rate_and_moves_the_line_in_the_map
     assert between["top_k"] == f"{(1.0 * 0.5) ** 0.5:.2f}", "interpolated on logarithmic axes"
     assert "interpolated" in page.run("at('rate-shown').textContent")
     assert column(page, "#break-even", "break-even")[2] == "faster below 10 Gbit/s"
+    second = "from_gbit_per_second: 300, to_gbit_per_second: Infinity"
+    page.run(f"{{ const rows = rowsOf('break_even'); rows.push({{...rows.at(-1), {second}}}) }}")
+    speed_ups(0)
+    assert column(page, "#break-even", "break-even")[2:] == [
+        "faster below 10 Gbit/s, faster above 300 Gbit/s"
+    ]
     choose(page, "cell", "digits, cnn, 4 workers")
     assert page.run("document.querySelector('#break-even .panel').hidden && !at('rates-note').hidden")
 

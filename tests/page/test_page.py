@@ -275,16 +275,16 @@ def test_break_even_is_found_for_each_place_that_has_several_rates():
     rows = [
         simulated.row(method, rate_gbit_per_second=rate, speed_up=speed_up, cluster=cluster)
         for cluster in ("near", "far")
-        for method, both in {"fast": (2.0, 0.5), "slow": (0.5, 0.4)}.items()
-        for rate, speed_up in zip((1.0, 100.0), both)
+        for method, each in {"fast": (2.0, 0.5, 2.0), "slow": (0.5, 0.4, 0.4)}.items()
+        for rate, speed_up in zip((1.0, 100.0, 1e4), each)
         if cluster == "near" or rate == 1.0
     ]
     found = break_even(speed_ups_of(simulated.rows(*rows)))
-    assert found.method.tolist() == ["fast", "slow"]
+    assert found.method.tolist() == ["fast", "fast", "slow"]
     assert found.place.str.startswith("near, ").all()
-    assert found.to_gbit_per_second[0] == pytest.approx(10)
-    assert found.from_gbit_per_second.tolist()[0] == 0
-    assert found.from_gbit_per_second.isna().tolist() == [False, True]
+    assert found.to_gbit_per_second.tolist()[:2] == [pytest.approx(10), math.inf]
+    assert found.from_gbit_per_second.tolist()[:2] == [0, pytest.approx(1000)]
+    assert found.from_gbit_per_second.isna().tolist() == [False, False, True]
 
 
 def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path, monkeypatch):

@@ -81,14 +81,18 @@ def test_the_speed_up_over_workers_is_in_images_over_those_of_the_fewest_workers
 def test_the_table_of_rates_has_speed_ups_and_break_even_rates(drawn):
     made = [
         row(method, ms, rate_gbit_per_second=rate, own_rate=rate == 1)
-        for rate, speeds in ((1.0, (10, 5, 40)), (100.0, (10, 20, 40)))
-        for method, ms in zip(("ssgd", "thin", "slow"), speeds)
+        for rate, speeds in ((0.01, (10, 5, 40, 5)), (1.0, (10, 20, 40, 20)), (100.0, (10, 20, 40, 5)))
+        for method, ms in zip(("ssgd", "thin", "slow", "twice"), speeds)
     ]
     figure = drawn(table_of_times(*made))["bandwidth"]
     shown = [text.get_text() for text in figure.axes[0].texts]
-    assert shown == ["1.00", "1.00", "2.00", "0.50", "< 10", "0.25", "0.25", "never"]
-    (mark,) = figure.axes[0].get_lines()
-    assert mark.get_xydata().tolist() == [[0.5, 0.5], [0.5, 1.5]], "of the second row, between both rates"
+    assert shown[:3] == ["1.00"] * 3
+    assert shown[3:7] == ["2.00", "0.50", "0.50", "< 0.1"]
+    assert shown[7:11] == ["0.25", "0.25", "0.25", "never"]
+    assert shown[11:] == ["2.00", "0.50", "2.00", "< 0.1, > 10"]
+    mark, *others = figure.axes[0].get_lines()
+    assert mark.get_xydata().tolist() == [[0.5, 0.5], [0.5, 1.5]], "of the second row, between two rates"
+    assert len(others) == 2
 
 
 def test_a_step_is_made_of_its_parts_and_the_legend_has_only_those_that_are_seen(drawn):

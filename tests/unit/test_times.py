@@ -1,6 +1,7 @@
 """The table of times: speed-ups over the better baseline, and seconds to the target."""
 
 import math
+from itertools import chain
 
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows import times
 from thinwire.report.rows.comparisons import speed_ups
-from thinwire.report.rows.quantities import faster_between
+from thinwire.report.rows.quantities import faster_ranges
 from thinwire.simulation import simulated_file
 
 BASELINES = ["ssgd", "ssgd_bf16"]
@@ -104,24 +105,26 @@ def test_every_row_says_how_and_by_which_cluster(tmp_path):
 @pytest.mark.parametrize(
     ("speed_ups", "faster"),
     [
-        ((2, 0.5), (0, 10)),  # log-log: half way between 1 and 100
-        ((4, 0.5), (0, 100 ** (2 / 3))),
-        ((0.5, 2), (10, math.inf)),
-        ((2, 1.5), (0, math.inf)),
-        ((2, 1), (0, 100)),
-        ((0.5, 0.5), None),
-        ((1, 1), None),
+        ((2, 0.5), [0, 10]),  # log-log: half way between 1 and 100
+        ((4, 0.5), [0, 100 ** (2 / 3)]),
+        ((0.5, 2), [10, math.inf]),
+        ((2, 1.5), [0, math.inf]),
+        ((2, 1), [0, 100]),
+        ((0.5, 0.5), []),
+        ((1, 1), []),
     ],
 )
 def test_the_break_even_is_where_the_speed_up_passes_1(speed_ups, faster):
-    found = faster_between([1, 100], speed_ups)
-    assert found == (None if faster is None else pytest.approx(faster))
+    found = faster_ranges([1, 100], speed_ups)
+    assert [*chain(*found)] == pytest.approx(faster)
 
 
-def test_the_range_with_the_highest_rates_counts():
+def test_every_range_in_which_a_method_is_faster_is_found():
     rates = [1, 10, 100, 1000]
-    assert faster_between(rates, [0.5, 2, 2, 0.5]) == pytest.approx((10**0.5, 100 * 10**0.5))
-    assert faster_between(rates, [2, 0.5, 2, 2]) == pytest.approx((10 * 10**0.5, math.inf))
+    assert faster_ranges(rates, [0.5, 2, 2, 0.5]) == [pytest.approx((10**0.5, 100 * 10**0.5))]
+    lowest, highest = faster_ranges(rates, [2, 0.5, 2, 2])
+    assert lowest == pytest.approx((0, 10**0.5))
+    assert highest == pytest.approx((10 * 10**0.5, math.inf))
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):

@@ -16,7 +16,7 @@ from thinwire.report import report_files
 from thinwire.report.figures.times_map import MAP, shown, write_map
 from thinwire.report.plan_table import PLACE
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.quantities import faster_between
+from thinwire.report.rows.quantities import faster_ranges
 from thinwire.simulation import simulated_file
 
 Row = dict[str, object]
@@ -71,7 +71,8 @@ def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> 
     Returns:
         `publication` to `rate_gbit_per_second`, `gain` and `gain_over_best_ssgd` at this rate, then the rates
         between which the published gain is reached: interpolated between simulated ones on logarithmic axes.
-        NaN: at none; 0 or infinite: also at the least or the highest simulated one. `holds` says it in words.
+        NaN: at none; 0 or infinite: also at the least or the highest simulated one. Of several such ranges it
+        is the one with the highest rates. `holds` says it in words.
     """
     made = [
         row
@@ -92,7 +93,7 @@ def _rows(one: Published, place: Mapping[str, object], own: pd.DataFrame) -> Ite
     best = own.groupby("rate_gbit_per_second").baseline.first().fillna("")
     for baseline in (label for label in one.baselines if label in seconds):
         gains = seconds[baseline] / ours
-        low, high = faster_between(list(gains.index), list(gains / one.gain)) or (math.nan, math.nan)
+        low, high = (faster_ranges(list(gains.index), list(gains / one.gain)) or [(math.nan, math.nan)])[-1]
         for rate in (rate for rate in one.rates if rate in gains.index):
             of_best = seconds[best[rate]][rate] if best[rate] else math.nan
             yield {

@@ -43,7 +43,7 @@ from thinwire.report.rows.collect import (
     task_of_runs,
     with_engine_names,
 )
-from thinwire.report.rows.quantities import faster_between
+from thinwire.report.rows.quantities import faster_ranges
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import note, own_recipes, partitions_note
 from thinwire.simulation import simulated_file
@@ -194,15 +194,15 @@ def speed_ups_of(simulated: pd.DataFrame) -> pd.DataFrame:
 
 
 def break_even(rows: pd.DataFrame) -> pd.DataFrame:
-    """For each place and method of `speed_ups_of` the rates between which it is faster than a baseline.
+    """For each place and method of `speed_ups_of` a row for each range of rates in which it is faster.
 
-    Where it never is, both are missing. `from_gbit_per_second` is 0 if it is faster at the lowest rate, and
-    `to_gbit_per_second` infinite if it is faster at the highest.
+    Where it never is faster than a baseline, it has one row, without rates. `from_gbit_per_second` is 0 if
+    it is faster at the lowest rate, and `to_gbit_per_second` infinite if it is faster at the highest.
     """
     found = []
     for place, group in rows.groupby(_SIMULATED, sort=False):
-        between = faster_between(list(group.rate_gbit_per_second), list(group.speed_up))
-        found.append((*place, *(between or (math.nan, math.nan))))
+        ranges = faster_ranges(list(group.rate_gbit_per_second), list(group.speed_up))
+        found += [(*place, *between) for between in ranges or [(math.nan, math.nan)]]
     return pd.DataFrame(found, columns=[*_SIMULATED, "from_gbit_per_second", "to_gbit_per_second"])
 
 

@@ -17,7 +17,7 @@ from thinwire.report.figures.labels import Label, shortened, text_width, wrapped
 from thinwire.report.figures.looks import end_of, layout, line_look, with_baselines
 from thinwire.report.figures.style import HOLLOW, LineLook, finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.quantities import faster_between
+from thinwire.report.rows.quantities import faster_ranges
 from thinwire.simulation.simulated_file import VALIDATED_WORKERS
 
 SPEED_UP = "speed_up_simulated"
@@ -149,7 +149,7 @@ _TASK, _PLACE = ["dataset", "model"], ["cluster", "workers"]
 # A figure is then no wider than a page, so that its numbers are not made smaller.
 _MOST_COLUMNS = 2
 _CELL_INCHES, _ROW_INCHES = 0.26, 0.115
-_RANGE_INCHES = 0.5  # right of a table, and the space to the next
+_RANGE_INCHES, _GAP_INCHES = 0.5, 0.1  # right of a table, at least; and the space to the next
 _ABOVE_INCHES, _BELOW_INCHES = 0.2, 0.4  # titles above each line of panels, rates below the last one
 _NAME_INCHES, _NAME_POINTS = 1.2, 6.0
 _BRIGHT_WITHIN = 6.0  # times faster or slower; here black text is easier to read than white text
@@ -164,17 +164,20 @@ def write_bandwidth(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
     tasks, places = ([names for names, _ in rows.groupby(by, sort=False)] for by in (_TASK, _PLACE))
     panels = [(*task, *place) for task in tasks for place in places]
     of_panels = dict(iter(rows.groupby([*_TASK, *_PLACE])))
+    tables = {names: _table(of_panels.get(names, rows[:0]), methods, rates) for names in panels}
     columns = len(places) if 1 < len(places) <= _MOST_COLUMNS else min(_MOST_COLUMNS, len(panels))
     common = [name for name in (*_TASK, *_PLACE) if rows[name].nunique() == 1]
     shown = shortened(methods, _NAME_INCHES, _NAME_POINTS).values()
     widest = max(text_width(name, _NAME_POINTS, bold=True) for name in shown)
-    cells = _CELL_INCHES * len(rates) + _RANGE_INCHES
+    known = [row for table in tables.values() for _, row in table.dropna(how="all").iterrows()]
+    ranges = max((text_width(_described(row), _NAME_POINTS) for row in known), default=0.0)
+    cells = _CELL_INCHES * len(rates) + max(_RANGE_INCHES, ranges + _GAP_INCHES)
     below = _BELOW_INCHES / -(-len(panels) // columns)
     inches = (cells + widest / columns, _ROW_INCHES * len(methods) + _ABOVE_INCHES + below)
     figure, all_axes = grid(len(panels), columns, inches, sharey=True)
     for number, (axes, names_of) in enumerate(zip(all_axes, panels)):
         where = dict(zip((*_TASK, *_PLACE), names_of))
-        _table(axes, of_panels.get(names_of, rows[:0]), methods, rates, baselines)
+        _draw_table(axes, tables[names_of], rates, baselines)
         name_methods(axes, methods, baselines)
         lowest = number + columns >= len(panels)
         axes.tick_params(axis="both", labelsize=_NAME_POINTS, pad=1, labelbottom=lowest)
@@ -200,16 +203,18 @@ def _named(column: str, value: object) -> str:
     return words.get(column, "{}").format(value)
 
 
-def _table(
-    axes: Axes, rows: pd.DataFrame, methods: list[str], rates: list[float], baselines: Sequence[str]
-) -> None:
+def _table(rows: pd.DataFrame, methods: list[str], rates: list[float]) -> pd.DataFrame:
+    """The speed-ups of methods at rates."""
     table = rows.pivot_table(index="method", columns="rate_gbit_per_second", values="speed_up")
-    table = table.reindex(index=methods, columns=rates)
+    return table.reindex(index=methods, columns=rates)
+
+
+def _draw_table(axes: Axes, table: pd.DataFrame, rates: list[float], baselines: Sequence[str]) -> None:
     axes.imshow(table, aspect="auto", cmap=_SPEED_COLOURS, norm=_SCALE)
     axes.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates])
     axes.grid(False)
     for place, (method, row) in enumerate(table.iterrows()):
-        known = row.dropna()
+        missing = row.isna().all()
         for column, speed_up in enumerate(row):
             if not np.isnan(speed_up):
                 axes.text(
@@ -222,21 +227,24 @@ def _table(
                     fontweight="bold" if speed_up > _FASTER else "normal",
                     color="black" if 1 / _BRIGHT_WITHIN < speed_up < _BRIGHT_WITHIN else "white",
                 )
-        if known.empty:
+        if missing:
             axes.text(0, place, "no simulated time", va="center", fontsize=_NAME_POINTS, color="0.4")
-        if method in baselines or known.empty:
+        if method in baselines or missing:
             continue
         for edge, (left, right) in enumerate(pairwise(row), 1):
             if min(left, right) <= 1 < max(left, right):  # False, if one is missing
                 axes.plot([edge - 0.5] * 2, [place - 0.5, place + 0.5], color="black", linewidth=1.8)
-        text = _described(faster_between(list(known.index), list(known)))
-        axes.text(len(rates) - 0.4, place, text, va="center", fontsize=_NAME_POINTS)
+        axes.text(len(rates) - 0.4, place, _described(row), va="center", fontsize=_NAME_POINTS)
 
 
-def _described(faster: tuple[float, float] | None) -> str:
-    if faster is None:
-        return "never"
-    low, high = faster
+def _described(speed_ups: pd.Series) -> str:
+    """The ranges of rates, which are the index, in which a method is faster."""
+    known = speed_ups.dropna()
+    ranges = faster_ranges(list(known.index), list(known))
+    return ", ".join(_range(*between) for between in ranges) or "never"
+
+
+def _range(low: float, high: float) -> str:
     if math.isinf(high):
         return f"> {low:.2g}" if low else "always"
     return f"{low:.2g} to {high:.2g}" if low else f"< {high:.2g}"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -131,26 +132,24 @@ def reaching(curves: pd.DataFrame, target: float, task: LearningTask) -> pd.Data
     return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")
 
 
-def faster_between(rates: Sequence[float], speed_ups: Sequence[float]) -> tuple[float, float] | None:
-    """The rates between which the speed-up is above 1; None if it never is.
+def faster_ranges(rates: Sequence[float], speed_ups: Sequence[float]) -> list[tuple[float, float]]:
+    """The ranges of rates in which the speed-up is above 1, in ascending order.
 
     Where the speed-up passes 1, the *break-even* rate is interpolated on logarithmic axes. The lower end is 0
     if the method is faster at the lowest rate, and the upper end is infinite if it is faster at the highest.
-    If there are several such ranges, the one with the highest rates counts.
 
     Args:
         rates: in ascending order.
         speed_ups: at these rates, above 0.
     """
     faster = [speed_up > 1 for speed_up in speed_ups]
-    if not any(faster):
-        return None
-    last = first = len(faster) - 1 - faster[::-1].index(True)
-    while first and faster[first - 1]:
-        first -= 1
-    low = _crossing(rates, speed_ups, first - 1) if first else 0.0
-    high = _crossing(rates, speed_ups, last) if last + 1 < len(rates) else math.inf
-    return low, high
+    passed = [place for place, (one, two) in enumerate(pairwise(faster)) if one != two]
+    ends = [_crossing(rates, speed_ups, place) for place in passed]
+    if faster[0]:
+        ends.insert(0, 0.0)
+    if faster[-1]:
+        ends.append(math.inf)
+    return [*zip(ends[::2], ends[1::2])]
 
 
 def _crossing(rates: Sequence[float], speed_ups: Sequence[float], place: int) -> float:

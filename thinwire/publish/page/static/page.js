@@ -264,7 +264,8 @@ function speedUpAt(rows, rate) {
 
 // The table beside the map. The line in the map follows the slider by itself.
 function showRate() {
-  const rows = ofSimulation("speed_ups"), rate = 10 ** Number(at("rate").value);
+  const rows = ofSimulation("speed_ups"), rate = 10 ** Number(at("rate").value), ranges = ofSimulation("break_even");
+  const evenOf = (method) => unique(ranges.filter((row) => row.method === method).map(evenWords)).join(", ");
   const isSimulated = rows.some((row) => Math.abs(Math.log10(row.rate_gbit_per_second / rate)) < 1e-3);
   at("rate-shown").textContent = `${reached(rate)} Gbit/s (${isSimulated ? "simulated" : "interpolated"})`;
   at("rate").setAttribute("aria-valuetext", `${reached(rate)} Gbit/s`);
@@ -272,10 +273,10 @@ function showRate() {
     ["method", "method", methodLink],
     ["speed-up", "speed_up", ({ speed_up: by }) => element(fixed(by, 2) > 1 ? "b" : "span", {}, fixed(by, 2))],
     ["break-even", "even"],
-  ], ofSimulation("break_even").map((row) => ({
-    method: row.method,
-    speed_up: speedUpAt(rows.filter((other) => other.method === row.method), rate),
-    even: chosen.suite.baselines.includes(row.method) ? "a baseline" : evenWords(row),
+  ], unique(ranges.map(({ method }) => method)).map((method) => ({
+    method,
+    speed_up: speedUpAt(rows.filter((row) => row.method === method), rate),
+    even: chosen.suite.baselines.includes(method) ? "a baseline" : evenOf(method),
   })));
 }
 
