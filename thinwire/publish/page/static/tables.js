@@ -55,7 +55,7 @@ function fillTable(place, columns, rows) {
     return element("th", { scope: "col", class: kind }, element("button", { type: "button" }, title));
   });
   const lines = rows.map((row, i) => {
-    const line = element("tr", row.anchor ? { id: row.anchor } : {});
+    const line = element("tr");
     shown.forEach(({ values, kind, mark, shareOf, textOf }, place) => {
       const cell = element(place ? "td" : "th", place ? { class: kind } : { scope: "row" }, textOf(row));
       if (values[i] !== null) cell.dataset.value = values[i];
