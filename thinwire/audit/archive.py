@@ -20,7 +20,7 @@ from thinwire.base.files import aside, writing
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells, cells_as_it_ran
 from thinwire.records.record import FILES, RUN
-from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC
+from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC, read_csv
 from thinwire.report.rows.collect import collect_cells
 from thinwire.simulation import simulated_file
 from thinwire.train.record_check import record_of
@@ -148,8 +148,8 @@ def _require_record_file(path: Path, suite: str, member: tarfile.TarInfo) -> Non
         )
 
 
-# Results of `thinwire hsgd_ratio`, which belong to no suite.
-_SIMULATED = (f"tables/{HSGD_RATIO}.csv", f"figures/{HSGD_RATIO}.pdf", f"figures/{HSGD_RATIO}.png")
+# The table of `thinwire hsgd_ratio`, which belongs to no suite.
+_RATIO = f"tables/{HSGD_RATIO}.csv"
 
 
 def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
@@ -161,8 +161,7 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
     for suite in suites:
         pack(results, suite, reference)
         _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
-    own = [results / name for name in _SIMULATED]
-    for path in (*own, *simulated_file.paths_of_times(results)):
+    for path in (results / _RATIO, *simulated_file.paths_of_times(results)):
         _copy(path, reference / path.relative_to(results))
     with unpacked(reference) as view:
         _collect(reference, view)
@@ -187,6 +186,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     from thinwire.publish.paper import paper
     from thinwire.report import claims_table as claims
     from thinwire.report import regimes
+    from thinwire.report.figures.steps import write_hsgd_ratio
     from thinwire.report.report import report
 
     suites = archived(reference)
@@ -200,6 +200,8 @@ def rebuild(reference: Path, processes: int) -> list[str]:
             largest_first = sorted(suites, key=sizes.__getitem__, reverse=True)
             reported = {suite: pool.submit(report, suite, view) for suite in largest_first}
             sentences = [reported[suite].result() for suite in suites]
+            if (view / _RATIO).exists():
+                pool.submit(write_hsgd_ratio, read_csv(view / _RATIO), view).result()
             table, left_out = judged.result()
             mapped.result()
             claims.write(table, view)
