@@ -1,4 +1,4 @@
-"""Numbers in the text of pages, taken from the committed tables.
+"""Numbers in the text of pages, taken from the committed tables and the points of newest records.
 
 `numbers.yaml` beside this file lists them: for each page, pieces of its text with `{}` in the place of each
 number, and the value of a table for each. `update_docs.py` writes the numbers, and tests refuse any other.
@@ -17,6 +17,7 @@ from benchmarks import committed_tables
 from thinwire.base.errors import UserError
 from thinwire.base.options import Strict
 from thinwire.config import yaml_file
+from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations
 from thinwire.publish.paper.values import MINUS, text_of
 from thinwire.report import report_files
@@ -118,10 +119,17 @@ def _ends_of_length() -> pd.DataFrame:
     return ends.assign(above_ssgd=ends.train_loss - ends.train_loss[ends.method == "ssgd"]).reset_index()
 
 
-# The two lines of the map's panels, and where the trainings of different length ended.
+def _points(name: str) -> pd.DataFrame:
+    """The simulated and measured points of the newest record of a benchmark."""
+    return declarations.read_rows(ROOT / "benchmarks" / "records" / f"{name}.csv", "the benchmark")
+
+
+# The two lines of the map's panels, where the trainings of different length ended, and points of benchmarks.
 _MADE: dict[str, Callable[[], pd.DataFrame]] = {
     "length_ends": _ends_of_length,
     "map_at_every_step": lambda: _of_map(times_map.LINES[0][1]),
     "map": lambda: _of_map(times_map.LINES[1][1]),
     "map_far": lambda: _of_map(times_map.LINES[1][1], "max"),
+    "validation": lambda: _points("validation"),
+    "latency": lambda: _points("latency"),
 }
