@@ -58,7 +58,7 @@ def texts(elements):
     """The text of each element, without its form."""
 
     def text(element):
-        parts = element.get("children") or filter(None, [element.get("body")])
+        parts = element.get("children") or filter(None, [element.get("body", element.get("child"))])
         return " " if element["func"] == "space" else element.get("text", "") + "".join(map(text, parts))
 
     return list(map(text, elements))
