@@ -9,6 +9,7 @@ from tests.unit.test_paper import queried, texts
 from thinwire.base.folders import REFERENCE
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import paper, values
+from thinwire.publish.paper.values import MINUS
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +44,33 @@ def says(reference):
 
     yield written
     path.write_text(before)
+
+
+# Conclusions, and a number with which each holds and one that contradicts it.
+CONCLUSIONS = [
+    ("What is counted decides", "mp2.mp2.saved", "47.25", "90.00"),
+    ("MP2 saves its published 88.98 %", "mp2.mp2_published.push_saved", "88.98", "88.97"),
+    ("are the baseline to beat", "study.lenet.16.hsgd.between_saved", "20.0", "60.0"),
+    ("More nodes, less saved", "study.lenet.16.hsgd.between_saved", "20.0", "60.0"),
+    ("on any number of nodes", "study.lenet.4.ssgd_bf16.between_saved", "50.0", "49.9"),
+    ("save most and cost accuracy", "study.cnn_bn.16.local_sgd.difference", MINUS + "1.84", "0.10"),
+    ("move the load", "study.lenet.16.hylo.busiest_times", "6.6", "0.9"),
+    ("The mean hides a server", "study.lenet.16.hylo.busiest_times", "6.6", "0.9"),
+    ("matters, too", "track.muloco.score", "0.67", "not reached"),
+    ("A comparison with AdamW alone", "track.muloco.steps", "30", "not reached"),
+    ("may explain it", "surprises.lenet.ssgd_0.1266.difference", MINUS + "0.62", "0.62"),
+    ("may lose as much", "surprises.lenet.ssgd_0.1266.difference", MINUS + "0.62", "0.62"),
+    ("Longer training shrinks losses", "length_24.dgc.difference", MINUS + "0.01", MINUS + "4.00"),
+    ("HSGD would have seemed fast", "study_1g.hsgd.speed_up", "0.91", "0.50"),
+    ("as much about what it was compared with", "ratio.least", "1.0", "30.0"),
+]
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_conclusion_is_drawn_where_its_numbers_allow_it(says, holds):
+    texts = {name: yes if holds else no for _, name, yes, no in CONCLUSIONS}
+    text = says(lambda values: values | {name: values[name] | {"text": texts[name]} for name in texts})
+    assert [sentence for sentence, *_ in CONCLUSIONS if (sentence in text) != holds] == []
 
 
 def test_a_study_of_other_numbers_of_workers_has_the_same_sentences(says):
