@@ -232,6 +232,16 @@ BUGS = {
             leader = max(int(rank["control"]) for rank in ranks)
             world.broadcast(self.run.gradients, source=leader).wait()
             """,
+        "messages of workers that nothing tells apart": """
+            if self.run.world.rank == 2:
+                self.run.world.send({"control": torch.zeros(9)}, to=3).wait()
+            if self.run.world.rank == 3:
+                self.run.world.receive(source=2).wait()
+            """,
+        "a mean on one node alone, which is not the first": """
+            if self.run.cluster.nodes > 2 and self.run.across.rank == 1:
+                self.run.node.mean(self.run.gradients).wait()
+            """,
     },
     channels.test_does_not_change_the_answers_it_receives: {
         "letters on a shared answer": """
