@@ -242,7 +242,8 @@ def digest(tree: Any) -> str:
 
 def _frozen(tree: Any) -> Any:
     if isinstance(tree, Tensor):
-        return (str(tree.dtype), tuple(tree.shape), tree.numpy().tobytes())
+        as_bytes = tree.contiguous().flatten().view(torch.uint8)  # NumPy does not have all types of torch
+        return (str(tree.dtype), tuple(tree.shape), as_bytes.numpy().tobytes())
     if isinstance(tree, dict):
         return {k: _frozen(v) for k, v in tree.items() if not str(k).endswith("seconds")}
     if isinstance(tree, list | tuple):

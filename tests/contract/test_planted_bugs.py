@@ -298,6 +298,12 @@ def test_a_sound_method_passes(tmp_path, perform):
         perform(check, sound)
 
 
+@pytest.mark.parametrize("kept", ["torch.ones((), dtype=torch.bfloat16)"])
+def test_what_a_method_remembers_may_be_of_any_value(kept, tmp_path, perform):
+    body = f'self.memory["last"] = {kept}\nself.run.log("ratio", float(self.memory["last"]))'
+    perform(contract.test_resumes_to_the_same_bits, subject(tmp_path, body))
+
+
 def test_what_is_ssgd_in_the_limit_says_how_close_it_comes_and_why(tmp_path, perform):
     body = """
     equals_ssgd = [thinwire.InTheLimit({}, tolerance=1e-4, reason="it sends 32 bits")]
