@@ -248,4 +248,4 @@ def _frozen(tree: Any) -> Any:
         return {k: _frozen(v) for k, v in tree.items() if not str(k).endswith("seconds")}
     if isinstance(tree, list | tuple):
         return [_frozen(value) for value in tree]
-    return tree
+    return tree if tree == tree else "NaN"

@@ -298,7 +298,7 @@ def test_a_sound_method_passes(tmp_path, perform):
         perform(check, sound)
 
 
-@pytest.mark.parametrize("kept", ["torch.ones((), dtype=torch.bfloat16)"])
+@pytest.mark.parametrize("kept", ["torch.ones((), dtype=torch.bfloat16)", 'float("nan")'])
 def test_what_a_method_remembers_may_be_of_any_value(kept, tmp_path, perform):
     body = f'self.memory["last"] = {kept}\nself.run.log("ratio", float(self.memory["last"]))'
     perform(contract.test_resumes_to_the_same_bits, subject(tmp_path, body))
