@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import cases, message, require
+from thinwire.base.errors import UserError
 from thinwire.config import hardware
 from thinwire.config.expand import cells
-from thinwire.config.grid_subset import WHOLE
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.suite import load
 from thinwire.simulation import suite_times
 from thinwire.simulation.program import Compute, Post, Wait
@@ -165,3 +166,19 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
     rows = suite_times.simulate_suite("demo", Path("results"), asked, WHOLE, lambda line: None, print)
     assert set(rows.method) == {cell.method.label for cell in cells("demo")}
     assert rows.step_seconds.max() == pytest.approx(rows.step_seconds.min())
+
+
+def test_a_method_whose_workers_wait_for_ever_leaves_the_others_their_times(monkeypatch, tmp_path):
+    simulate = suite_times.SimulatedCell.on
+
+    def on(made, described):
+        if made.cell.method.label == "top_k":
+            raise UserError("its workers wait")
+        return simulate(made, described)
+
+    monkeypatch.setattr(suite_times.SimulatedCell, "on", on)
+    asked = load("demo").simulate.model_copy(update={"clusters": ["wan_100m"], "workers": [2], "steps": 4})
+    log, some = [], Subset.of_words(["methods=ssgd,top_k"])
+    rows = suite_times.simulate_suite("demo", tmp_path, asked, some, log.append, print)
+    assert set(rows.method) == {"ssgd"}
+    assert "top_k on wan_100m: left out, because its workers wait" in log

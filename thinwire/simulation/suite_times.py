@@ -108,6 +108,11 @@ def _rows(
     reasons: list[str],
 ) -> Iterator[Row]:
     """The rows of these cells with so many workers; what is left out is added to the reasons."""
+
+    def leave_out(cell: Cell, cluster: ClusterDescription, error: Exception) -> None:
+        reasons.append(f"{cell.method.label} on {cluster.name}: left out, because {reason_of(error)}")
+        log(reasons[-1])
+
     mirrored: dict[tuple[str, int], SimulatedCell] = {}
     placed = []
     for cell in experiment:
@@ -123,15 +128,19 @@ def _rows(
                 raise
             except Exception as error:
                 # As in runs, what a method cannot do is no reason to leave out the others.
-                reasons.append(f"{cell.method.label} on {cluster.name}: left out, because {reason_of(error)}")
-                log(reasons[-1])
+                leave_out(cell, cluster, error)
                 continue
             placed.append((mirrored[key], cluster))
         log(f"{cell.dataset}/{cell.model.label}/{cell.method.label} with {workers} workers is mirrored")
     to_common_speed([*mirrored.values()])
     for of_cell, cluster in placed:
-        for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second)):
-            yield _row(of_cell, linked, own_rate=linked is cluster)
+        every_rate = (cluster, *cluster.at_rates(settings.rates_gbit_per_second))
+        try:
+            rows = [_row(of_cell, linked, own_rate=linked is cluster) for linked in every_rate]
+        except UserError as error:  # the workers of its roles wait for each other for ever
+            leave_out(of_cell.cell, cluster, error)
+            continue
+        yield from rows
 
 
 def _row(made: SimulatedCell, described: ClusterDescription, own_rate: bool) -> Row:
