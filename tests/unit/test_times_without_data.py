@@ -14,7 +14,7 @@ from thinwire.config.suite_problems import without_data_problems
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
-from thinwire.simulation.suite_times import PLACE, fastest, rows_of
+from thinwire.simulation.suite_times import PLACE, fastest, rows_of, silent
 
 SUITE = "times/cifar10"
 SETTINGS = WithoutData(
@@ -48,6 +48,13 @@ def test_a_method_that_sends_every_few_steps_sends_so_many_times_less_in_the_mea
     every, fourth = rows("ssgd", bucket_mb=100), rows("local_sgd", period=4)
     ratio = every.between_nodes_bytes / fourth.between_nodes_bytes
     assert ratio.values == pytest.approx(4, rel=0.02)
+
+
+def test_a_method_that_sends_nothing_in_its_round_is_named():
+    """Its times would be those of computing alone, and its speed-up false."""
+    (sentence,) = silent(pd.concat([rows("ssgd"), rows("local_sgd", period=16)]), SUITE)
+    assert sentence.startswith("local_sgd: the steps of its round are not like the whole run")
+    assert "set without_data.rounds.local_sgd.steps in config/times/cifar10.yaml" in sentence
 
 
 def test_the_fastest_method_at_each_rate_is_named():

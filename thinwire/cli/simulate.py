@@ -25,7 +25,13 @@ from thinwire.simulation.ladder_ratio import LADDER, RATIO_CLUSTER, RATIO_DEVICE
 from thinwire.simulation.plan import MOST_RATE, Question, answers, computing_as, methods, network_of, stand_in
 from thinwire.simulation.probe import Server, measure
 from thinwire.simulation.simulated_file import path_of_times, write
-from thinwire.simulation.suite_times import described, fastest, simulate_suite, simulate_without_data
+from thinwire.simulation.suite_times import (
+    described,
+    fastest,
+    silent,
+    simulate_suite,
+    simulate_without_data,
+)
 
 say = partial(print, flush=True)
 _USUAL_MILLISECONDS, _MOST_MILLISECONDS = 0.005, 60_000  # of a link in one building; and of any
@@ -70,6 +76,8 @@ def times_main(arguments: Namespace) -> int:
         with_table_digits(found).to_csv(scratch, index=False)
     print("\n".join(fastest(found)))
     print("\n".join(map(str, [path, *regimes.write(arguments.results)])))
+    for warning in silent(found, arguments.suite):
+        print(f"{warning}.", file=sys.stderr)
     return 0
 
 

@@ -231,6 +231,17 @@ def fastest(rows: pd.DataFrame) -> Iterator[str]:
         yield f"{model} on {accelerator}, {where} (simulated): {at}"
 
 
+def silent(rows: pd.DataFrame, suite: str) -> Iterator[str]:
+    """For each method that sends nothing, a sentence about why its times are not those of a whole run."""
+    most = rows.groupby("method", sort=False).between_nodes_bytes.max()
+    for method in most.index[most == 0]:
+        yield (
+            f"{method}: the steps of its round are not like the whole run, because it sends nothing to other "
+            f"nodes in them: set without_data.rounds.{method}.steps in config/{suite}.yaml to the steps "
+            "after which its calls begin again"
+        )
+
+
 def rows_of(cell: Cell, accelerator: str, settings: WithoutData) -> tuple[list[Row], list[str]]:
     """The rows of a method on one accelerator, and why some nodes or numbers of workers have none."""
     rounds = settings.rounds.get(cell.method.label, EVERY_STEP)
