@@ -110,8 +110,9 @@ def why_it_waits(name: str, args: Any, kwargs: Any) -> str | None:
             return "indexes with a mask"
         if index is not None and index.device.type == "cpu" and index.dim():
             return "copies an index from the host"
-    if "index_put" in name and not args[2].dim():
+    if "index_put" in name and not args[2].dim() and not args[2]._is_view():
         # torch keeps the number of `tensor[positions] = number` on the host, if the device is a GPU of CUDA.
+        # Of a tensor with one element it makes a view without dimensions, which stays where it is.
         return "copies a number from the host"
     return None
 

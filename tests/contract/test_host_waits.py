@@ -40,6 +40,7 @@ WAITS_FOR_NOTHING = [
     "torch.where(row > 0, row, 0).max()",
     "(row > 0).nonzero_static(size=3)",
     "row[torch.arange(3, device=row.device)]",
+    "row.__setitem__(torch.arange(1, device=row.device), row[:1].clone())",
     "row.index_fill(0, torch.arange(3, device=row.device), 0)",
     "torch.full((1,), 3, device=row.device)",
     "row * torch.tensor(2.0)",
