@@ -114,6 +114,14 @@ def test_the_table_says_what_is_known_and_what_is_not(question):
     assert (mine["error_percent"], ssgd["error_percent"] > 0) == (None, True)
 
 
+def test_options_that_differ_between_times_and_accuracy_are_named(question):
+    found = [answered(label, 0.4) for label in ("diloco", "dgc", "local_sgd", "ssgd")]
+    lines = sentences(question, "a network", found, []).splitlines()
+    diloco, dgc = [line for line in lines if line.startswith("Options of ")]
+    assert diloco.startswith("Options of diloco: period 100 in the times, 16 in the accuracy; ")
+    assert dgc.startswith("Options of dgc: density 0.001 in the times, 0.01 in the accuracy; ")
+
+
 def test_the_command_prints_json(monkeypatch, capsys):
     monkeypatch.setattr(command, "answers", lambda question, methods: ([answered("ssgd", 0.4, math.inf)], []))
     monkeypatch.setattr(command, "measure", lambda server: Link(2e9, 1e9, 0.05))

@@ -4,16 +4,21 @@ The errors are those of the newest validation of the simulator. What is known of
 of the suite `laptop` in the committed results, whatever results a table or figure is about.
 """
 
+import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 
+from thinwire import plugins
 from thinwire.base.folders import REFERENCE
+from thinwire.base.options import resolve
+from thinwire.config.suite import load
+from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
 from thinwire.report.paired import Verdict
 from thinwire.report.report_files import fixed, with_minus
@@ -200,9 +205,36 @@ def rows(found: "Sequence[Answer]", latency_seconds: float) -> list[Row]:
                 "required_gbit_per_second": required if math.isfinite(required) else None,
                 "error_percent": None if validated is None else validated.error_percent(module.use),
                 "accuracy": _accuracy(module.label),
+                "other_options": _other_options(module),
             }
         )
     return made
+
+
+def _other_options(module: Module) -> dict[str, dict[str, object]]:
+    """The options that differ where its accuracy was compared; of SSGD, they do not change it."""
+    if module.use == _BASELINE or module.label not in of_methods():
+        return {}
+    studied = load(STUDY).methods.get(module.label)
+    if studied is None:
+        return {}
+    method = plugins.get("method", module.use).load()
+    times, accuracy = (asdict(resolve(method, options)) for options in (module.options, studied.options))
+    return {
+        name: {"times": value, "accuracy": accuracy[name]}
+        for name, value in times.items()
+        if value != accuracy[name]
+    }
+
+
+def _in_words(row: Row) -> str:
+    """The other options of a row: `Options of diloco: period 100 in the times, 16 in the accuracy.`"""
+    options = cast("dict[str, dict[str, object]]", row["other_options"])
+    each = [
+        f"{name} {json.dumps(values['times'])} in the times, {json.dumps(values['accuracy'])} in the accuracy"
+        for name, values in options.items()
+    ]
+    return f"Options of {row['method']}: {'; '.join(each)}."
 
 
 def _accuracy(label: str) -> str:
@@ -217,7 +249,8 @@ def sentences(
     """The table with what it holds for, and how far it can be relied upon."""
     from thinwire.simulation.plan import UTILISATION  # torch, which the page does not need
 
-    table = pd.DataFrame(rows(found, question.latency_seconds))[list(_HEADS)].rename(columns=_HEADS)
+    made = rows(found, question.latency_seconds)
+    table = pd.DataFrame(made)[list(_HEADS)].rename(columns=_HEADS)
     shown = {
         "step, s": lambda seconds: f"{seconds:.4g}",
         "MB sent": lambda sent: fixed(sent / 1e6, 2),
@@ -241,6 +274,7 @@ def sentences(
         _reliance(question),
         f"Accuracy: beside ssgd in the suite {STUDY}, two small networks on 4 to 16 workers, "
         "with the settings of that suite. Nobody knows it of your network.",
+        *(_in_words(row) for row in made if row["other_options"]),
     ]
     return "\n".join([*lines, *(f"Left out: {one.label}: {one.reason}" for one in left)])
 
