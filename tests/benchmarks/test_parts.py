@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -116,6 +117,18 @@ def test_described_steps_have_each_kind_once_and_a_share_of_the_servers(monkeypa
     # Each of the six tensors has a server, which runs two operations for the push of each of four workers.
     operation = load_accelerator("h100_bf16").operation_seconds
     assert kinds["server"] == pytest.approx(1e3 * 6 * 8 * operation / 4)
+
+
+def test_methods_that_the_record_of_steps_does_not_have_are_left_out(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    benchmark = importlib.import_module("method_steps")
+    monkeypatch.setattr(benchmark, "CellWithoutData", lambda *cell: None)
+    monkeypatch.setattr(benchmark, "kinds", lambda made: {"forward": 20.0})
+    benchmark.main(Namespace())
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for suite, network in benchmark.SUITES.items():
+        labels = [made.cell.method.label for made in benchmark.measured(suite)]
+        assert [words[1] for words in lines if words[0] == network] == labels
 
 
 def part_apart(name: str) -> tuple[dict[str, Any], list[str]]:
