@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
 
 from thinwire.base.errors import UserError
 from thinwire.base.folders import REFERENCE
@@ -15,7 +16,7 @@ from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import Module
 from thinwire.plugins import ROOT
 from thinwire.report.plan_table import Validated, rows, sentences
-from thinwire.simulation import plan
+from thinwire.simulation import plan, stand_ins
 from thinwire.simulation.plan import Answer, LeftOut, Planned, Question
 from thinwire.simulation.probe import Link
 
@@ -88,6 +89,18 @@ def test_a_network_that_cannot_be_built_is_refused(monkeypatch, error):
     monkeypatch.setattr(plan, "weights", refuse)
     with pytest.raises(UserError, match=r"^lenet cannot be built without data: (it|ValueError: of)"):
         plan.network_of("lenet")
+
+
+def test_a_network_that_does_not_fit_its_data_is_refused_in_one_sentence(monkeypatch, capfd):
+    def build(network):
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+
+    monkeypatch.setattr(stand_ins.Network, "build", build)
+    with pytest.raises(
+        UserError, match=r"^lenet cannot be tried on cifar10, .* \(3, 32, 32\): .*3072\] X \[64"
+    ):
+        plan.network_of("lenet")
+    assert capfd.readouterr().err == ""
 
 
 def answered(label, seconds, required=1.0):

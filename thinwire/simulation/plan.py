@@ -20,7 +20,7 @@ from thinwire.config.hardware import ClusterDescription, Link, load_accelerator,
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
-from thinwire.simulation.stand_ins import reason_of, weights
+from thinwire.simulation.stand_ins import reason_of, require_fit, weights
 from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 
@@ -223,7 +223,7 @@ def network_of(name: str) -> tuple[Cell, int]:
         name: of a network of `networks`, or of a module in models/, which has its defaults.
 
     Raises:
-        UserError: there is no such network, or it cannot be built without data.
+        UserError: there is no such network, it cannot be built without data, or it does not fit them.
     """
     known, modules = networks(), plugins.find("model")
     if name in known:
@@ -238,10 +238,12 @@ def network_of(name: str) -> tuple[Cell, int]:
             f"{nearest(name, there)}"
         )
     try:
-        return cell, weights(cell)
+        count = weights(cell)
     except Exception as error:
         # A module may raise anything where it is given other data than it was written for.
         raise UserError(f"{name} cannot be built without data: {reason_of(error)}") from None
+    require_fit(cell)
+    return cell, count
 
 
 def stand_in(parameters: int) -> tuple[Cell, int]:

@@ -7,6 +7,7 @@ For networks that no laptop trains, small inputs will do: what a worker calls de
 network, and not on its inputs.
 """
 
+import logging
 import math
 from copy import deepcopy
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from thinwire import plugins
 from thinwire.api.model import Model
@@ -164,6 +166,27 @@ def weights(cell: Cell) -> int:
     """
     with torch.device("meta"):
         return sum(weight.numel() for weight in Network(cell).build().parameters())
+
+
+def require_fit(cell: Cell) -> None:
+    """Run the network of a cell on inputs that have the shape of its data and no numbers.
+
+    Raises:
+        UserError: it cannot take them.
+    """
+    network = Network(cell)
+    kind = torch.int64 if network.of_text else torch.float32
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it writes tracebacks
+    try:
+        with FakeTensorMode(), torch.no_grad():
+            network.build()(torch.zeros(INPUTS_OF_A_WORKER, *network.shape, dtype=kind))
+    except Exception as error:
+        # A module may raise anything where it is given other data than it was written for.
+        raise UserError(
+            f"{cell.model.label} cannot be tried on {cell.dataset}, whose inputs have the shape "
+            f"{network.shape}: let its layers follow from the shape that it is given, or give --parameters "
+            f"and --step-seconds in place of --model ({reason_of(error)})"
+        ) from None
 
 
 def reason_of(error: Exception) -> str:
