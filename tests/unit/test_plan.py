@@ -91,6 +91,12 @@ def test_a_network_that_cannot_be_built_is_refused(monkeypatch, error):
         plan.network_of("lenet")
 
 
+def test_each_network_is_listed_once():
+    with pytest.raises(UserError, match="there is no network 'none'") as refused:
+        plan.network_of("none")
+    assert str(refused.value).count("alexnet,") == 2  # and mp2_alexnet
+
+
 def test_a_network_that_does_not_fit_its_data_is_refused_in_one_sentence(monkeypatch, capfd):
     def build(network):
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))

@@ -232,7 +232,7 @@ def network_of(name: str) -> tuple[Cell, int]:
         like = _TEXT if modules[name].literal("task") == NEXT_CHARACTER.name else _IMAGES
         cell = replace(known[like], model=Module(name, name, {}))
     else:
-        there = [*known, *modules]
+        there = [*dict.fromkeys([*known, *modules])]
         raise UserError(
             f"there is no network {name!r}: there are {', '.join(there)}; the nearest is "
             f"{nearest(name, there)}"
