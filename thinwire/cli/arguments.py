@@ -206,7 +206,7 @@ def _add_simulations(add: Add) -> None:
     plan.add_argument("--latency", type=float, metavar="MS", help=about)
     about = "a file in config/accelerators/, without .yaml; default: a100_bf16"
     plan.add_argument("--accelerator", default="a100_bf16", metavar="NAME", help=about)
-    about = "that both passes of a step take; default: as on the accelerator"
+    about = "that both passes of a step take; --parameters needs it; default with --model: the accelerator's"
     plan.add_argument("--step-seconds", type=float, metavar="S", help=about)
     plan.add_argument("--json", action="store_true", help="print the numbers as JSON")
 
