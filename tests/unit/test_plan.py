@@ -91,6 +91,11 @@ def test_a_network_that_cannot_be_built_is_refused(monkeypatch, error):
         plan.network_of("lenet")
 
 
+def test_the_documentation_has_the_number_of_methods():
+    assert len({method.module.use for method in plan.methods()}) == 9
+    assert "This simulates nine methods" in (ROOT / "docs" / "large_networks.md").read_text()
+
+
 def test_each_network_is_listed_once():
     with pytest.raises(UserError, match="there is no network 'none'") as refused:
         plan.network_of("none")
