@@ -55,6 +55,11 @@ def test_the_fastest_comes_first_and_a_method_that_cannot_run_is_left_out(questi
         plan.answers(question, [impossible])
 
 
+def test_why_a_method_is_left_out_has_the_numbers_that_were_asked_for(question):
+    left = plan.answer(replace(question, cell=plan.stand_in(300)[0], workers=64), METHOD["power_sgd"])
+    assert left.reason.startswith("power_sgd cannot run on 64 workers on 16 nodes: no tensor ")
+
+
 def test_at_the_rate_that_it_needs_a_worker_computes_in_nine_tenths_of_the_time(question):
     known = replace(question, step_seconds=0.1)
     required = plan.answer(known, METHOD["ssgd"]).required_gbit_per_second

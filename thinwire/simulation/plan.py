@@ -8,19 +8,22 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
+from pathlib import Path
 
 import torch
 
 from thinwire import plugins
 from thinwire.base.errors import ResourceError, UserError, nearest
 from thinwire.base.learning import NEXT_CHARACTER
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.hardware import ClusterDescription, Link, load_accelerator, load_cluster
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
-from thinwire.simulation.stand_ins import reason_of, require_fit, weights
+from thinwire.simulation.mirrored import MirroredCell
+from thinwire.simulation.stand_ins import Network, reason_of, require_fit, small_task, weights
 from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 
@@ -173,7 +176,7 @@ def answer(question: Question, method: Planned) -> Answer | LeftOut:
         raise
     except Exception as error:
         # As in runs, what a method or a network cannot do is no reason to leave out the others.
-        return LeftOut(method.module.label, reason_of(error))
+        return LeftOut(method.module.label, _reason(question, method, error))
     return Answer(
         method,
         mean.seconds,
@@ -181,6 +184,20 @@ def answer(question: Question, method: Planned) -> Answer | LeftOut:
         mean.between_nodes_bytes,
         0.0 if required is None else math.inf if required == MOST_RATE else required,
     )
+
+
+def _reason(question: Question, method: Planned, error: Exception) -> str:
+    """Why it is left out; fewer nodes were mirrored, and a reason has the numbers of the whole cluster."""
+    if isinstance(error, UserError):
+        cell = replace(question.cell, method=method.module)
+        cluster = Cluster(question.workers, question.nodes)
+        try:
+            MirroredCell(cell, Path(), cluster, partial(small_task, Network(cell)))
+        except ResourceError:
+            raise
+        except UserError as own:
+            error = own
+    return reason_of(error)
 
 
 def highest_rate(saved: Callable[[float], float], share: float, low: float, high: float) -> float | None:
