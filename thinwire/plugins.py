@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import StrictBool, TypeAdapter
 
 from thinwire.api.declarations import AboutMethod, Part, about
-from thinwire.base import digests, folders, torch_settings
+from thinwire.base import digests, folders, options, torch_settings
 from thinwire.base.errors import UserError, line_of, message_of
 from thinwire.base.folders import PACKAGE as PACKAGE
 from thinwire.base.folders import ROOT as ROOT
@@ -258,9 +258,9 @@ def _plugin_class(kind: str, path: Path, module: ModuleType) -> type:
     found, base = getattr(module, name, None), getattr(thinwire, name)
     if not (inspect.isclass(found) and issubclass(found, base) and found is not base):
         raise PluginError(f"{show(path)}: it must define a class {name}(thinwire.{name})")
-    config = getattr(found, "Config", None)
-    if config is not None and not dataclasses.is_dataclass(config):
+    if not dataclasses.is_dataclass(config := getattr(found, "Config", None)):
         raise PluginError(f"{show(path)}: its Config must be a @dataclass")
+    options.checked(config)
     _require_readable(Plugin(kind, name_of(path), path), found, base)
     parts = getattr(found, "provenance", ())
     if not (isinstance(parts, tuple) and all(isinstance(part, Part) for part in parts)):
@@ -297,4 +297,4 @@ def _what(error: BaseException) -> str:
         return "it ends the process that imports it: do that only `if __name__ == '__main__'`"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
-    return message_of(error)
+    return " ".join(message_of(error).split())

@@ -25,6 +25,11 @@ WRONG = [
     ("Method = 3", NO_CLASS),
     ("from thinwire import Method", NO_CLASS),
     (f"{METHOD}class Config:\n        x: int = 1", "its Config must be a @dataclass"),
+    (
+        f"from __future__ import annotations\nfrom dataclasses import dataclass\n{METHOD}@dataclass\n"
+        "    class Config:\n        x: Annotated[int, 1] = 1",
+        "py: NameError: name 'Annotated' is not defined",
+    ),
     # The engine reads some of it without running the code.
     (BASE.format("tunes = {'a': (1, 2)}"), "tunes must be"),
     (f"{METHOD}pass\nMethod.ablations = [{{}}]", "ablations must be assigned"),

@@ -46,17 +46,21 @@ def resolve(plugin_class: Configured, options: Mapping[str, object]) -> Any:
     Raises:
         Problems: every unknown name, wrong type and value out of range, in one message.
     """
-    config = plugin_class.Config
-    limits = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-    strict = pydantic.dataclasses.dataclass(config, config=limits)
+    strict, types = checked(plugin_class.Config)
     # YAML has lists but no tuples.
-    tuples = {name for name, type_ in get_type_hints(config).items() if get_origin(type_) is tuple}
+    tuples = {name for name, type_ in types.items() if get_origin(type_) is tuple}
     given = {n: tuple(v) if n in tuples and isinstance(v, list) else v for n, v in options.items()}
     try:
         return strict(**given)
     except ValidationError as error:
         known = [option.name for option in describe(plugin_class)]
         raise Problems("", problems(error, known)) from None
+
+
+def checked(config: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a `Config` that checks its values, and its types; any error says that a type has no meaning."""
+    limits = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    return pydantic.dataclasses.dataclass(config, config=limits), get_type_hints(config)
 
 
 def problems(error: ValidationError, known: list[str] | None = None) -> list[str]:
