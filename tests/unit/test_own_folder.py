@@ -35,6 +35,9 @@ def test_a_folder_is_ones_own_if_it_has_plug_ins_or_suites_and_is_outside_of_the
     assert folders.own() is None
     monkeypatch.setenv(folders.VARIABLE, str(path.parents[1]))
     assert plugins.get("model", "mine").path == path
+    monkeypatch.setenv(folders.VARIABLE, str(folders.ROOT / "tests"))
+    with pytest.raises(UserError, match=r"cannot name .*/tests, which is inside .*: move yours out of it$"):
+        folders.own()
 
 
 def test_what_is_installed_inside_ones_own_folder_is_the_projects(tmp_path, monkeypatch):

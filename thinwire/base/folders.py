@@ -38,7 +38,7 @@ def own() -> Path | None:
     folder inside the project is one's own, except a submission that is named.
 
     Raises:
-        UserError: the variable names no folder.
+        UserError: the variable names no folder, or another one inside the project.
     """
     named = os.environ.get(VARIABLE)
     folder = Path(named or ".").absolute()
@@ -49,6 +49,11 @@ def own() -> Path | None:
         )
     is_one = named or any((folder / part).is_dir() for part in PARTS)
     submitted = bool(named) and folder.is_relative_to(ROOT / SUBMISSIONS)
+    if named and not submitted and ROOT in folder.parents:
+        raise UserError(
+            f"--plugins and {VARIABLE} cannot name {named}, which is inside of thinwire's own folder {ROOT}: "
+            "move yours out of it"
+        )
     return folder if is_one and (submitted or not folder.is_relative_to(ROOT)) else None
 
 
