@@ -1,5 +1,6 @@
 """Plug-ins and suites of one's own are found beside those of the project; `thinwire new` writes them."""
 
+import subprocess
 from argparse import Namespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from thinwire import plugins
 from thinwire.base import folders
 from thinwire.base.errors import UserError
+from thinwire.cli import plugins_and_suites
 from thinwire.cli.plugins_and_suites import new_main
 from thinwire.config import expand, hardware, suite, tuned
 
@@ -132,6 +134,15 @@ def test_a_suite_has_ones_own_plug_ins_or_the_usual_ones(new):
         new(kind, name)
     said = new("suite", "more/own")
     assert said[1:] == ["  thinwire data rows", "  thinwire run more/own rows/cnn/mine/w4/seed0"]
+
+
+def test_in_a_clone_a_suite_has_the_plug_ins_that_git_does_not_track(new, own, tmp_path, monkeypatch):
+    monkeypatch.setattr(plugins_and_suites, "ROOT", tmp_path)
+    own("methods/tracked.py")
+    subprocess.run("git init -q && git add .", shell=True, check=True)
+    own("methods/mine.py", (folders.ROOT / "methods/local_sgd.py").read_text())
+    new("suite", "tried")
+    assert list(suite.load("tried").methods) == ["ssgd", "mine"]
 
 
 def test_commands_name_the_folder_if_it_is_another_one(new, tmp_path, monkeypatch):

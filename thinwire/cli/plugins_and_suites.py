@@ -1,8 +1,10 @@
 """`thinwire list`, `show` and `new`; and of a suite `cells`, `schema`, `data` and `prepare`."""
 
 import shlex
+import subprocess
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 
@@ -153,9 +155,18 @@ def _new_suite(folder: Path, title: str) -> str:
 
 def _own(kind: str, folder: Path) -> list[str]:
     """The plug-ins of one's own, of those that learn something those that classify images."""
-    found = [] if folder == ROOT else plugins.find(kind).values()
-    own = [plugin for plugin in found if folders.belongs(plugin.path, folder)]
+    there, untracked = plugins.find(kind).values(), _untracked(f"{kind}s") if folder == ROOT else set()
+    own = [p for p in there if p.path in untracked or (folder != ROOT and folders.belongs(p.path, folder))]
     return [p.name for p in own if kind == "method" or p.literal("task") in (None, CLASSIFICATION.name)]
+
+
+def _untracked(place: str) -> set[Path]:
+    """The files in a folder of the clone that git does not track, which are one's own; none without git."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--others", "--", place]
+    with suppress(FileNotFoundError):
+        listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return {ROOT / line for line in listed.splitlines()}
+    return set()
 
 
 def _after_suite(name: str) -> list[list[str]]:
