@@ -40,6 +40,7 @@ from thinwire.train.preparation_record import PREPARED, identity_of
 from thinwire.train.record_check import record_of
 from thinwire.train.result_files import (
     block_command,
+    data_command,
     data_folder,
     is_timed,
     lock_file,
@@ -169,7 +170,10 @@ def publish_stored(cell: Cell, key: str, results: Path) -> bool:
 
 def _made_from(cell: Cell, results: Path) -> list[object]:
     """Options, code, data, and the preparation, which must be one of all these as they are."""
-    data, prepared = digests.of_file(data_folder(results, cell.dataset) / MANIFEST), ""
+    folder, prepared = data_folder(results, cell.dataset), ""
+    if not (folder / MANIFEST).exists():
+        raise UserError(f"there is no data set in {folder}: prepare it with {data_command(cell, results)}")
+    data = digests.of_file(folder / MANIFEST)
     if prepares(cell.method.use):
         folder = prepared_folder(results, cell)
         preparation_record.read(folder, identity_of(cell, results))
