@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -131,6 +132,21 @@ def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_pat
         monkeypatch.setattr(module, "cells", lambda suite: [*GRID, later])
     archive.archive([], results, tmp_path / "reference")
     assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]
+
+
+def test_without_the_suite_that_the_paper_is_about_all_else_is_rebuilt(tmp_path, monkeypatch):
+    grid = sound.cells("rivals")[:2]
+    for module in (archive, expand, collect):
+        monkeypatch.setattr(module, "cells", lambda suite: grid)
+    monkeypatch.setattr(archive, "ProcessPoolExecutor", ThreadPoolExecutor)  # has these cells, too
+    for cell in grid:
+        sound.publish(tmp_path / "results", cell)
+    archive.archive(["rivals"], tmp_path / "results", tmp_path / "reference")
+    said = archive.rebuild(tmp_path / "reference", 1)[-1]
+    records = tmp_path / "reference/records"
+    assert said == f"paper.pdf is left out, because {records} has no archive of demo, which it needs"
+    for name in ("tables/rivals/summary.csv", "figures/rivals/traffic.pdf", "claims.md", "index.html"):
+        assert (tmp_path / "reference" / name).exists()
 
 
 def test_a_suite_without_all_of_its_records_and_a_folder_without_archives_are_refused(results, tmp_path):

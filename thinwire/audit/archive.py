@@ -20,7 +20,7 @@ from thinwire.base.files import aside, writing
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells, cells_as_it_ran
 from thinwire.records.record import FILES, RUN
-from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC, read_csv
+from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, PAPER, SUMMARY, TRAFFIC, read_csv
 from thinwire.report.rows.collect import collect_cells
 from thinwire.simulation import simulated_file
 from thinwire.train.record_check import record_of
@@ -176,7 +176,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         processes: how many suites are reported at the same time.
 
     Returns:
-        Sentences about figures that are not drawn, and about suites whose claims cannot be judged.
+        Sentences about figures that are not drawn, suites whose claims cannot be judged, and no paper.
 
     Raises:
         UserError: a file is missing, damaged or changed.
@@ -205,11 +205,17 @@ def rebuild(reference: Path, processes: int) -> list[str]:
             table, left_out = judged.result()
             mapped.result()
             claims.write(table, view)
-            for published in (pool.submit(page.write, view), pool.submit(paper.paper, view)):
+            missing = [suite for suite in paper.needed_suites() if suite not in suites]
+            publishing = [page.write] if missing else [page.write, paper.paper]
+            for published in [pool.submit(publish, view) for publish in publishing]:
                 published.result()
         hand_over(view, reference)
     of_suites = (f"{suite}: {said}" for suite, several in zip(suites, sentences) for said in several)
-    all_sentences = [*of_suites, *left_out]
+    no_paper = (
+        f"{PAPER} is left out, because {archives_folder(view)} has no archive of {suite}, which it needs"
+        for suite in missing
+    )
+    all_sentences = [*of_suites, *left_out, *no_paper]
     return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
 
 

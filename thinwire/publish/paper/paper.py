@@ -146,6 +146,11 @@ def _figure(key: str, path: str) -> str:
     return f"figures/{key}{os.path.splitext(path)[1]}"
 
 
+def needed_suites() -> list[str]:
+    """The suites without whose runs there is no paper."""
+    return _suites(declarations.read())
+
+
 def _suites(declared: Declarations) -> list[str]:
     """The suites whose runs the paper needs."""
     path = f"results/{SUMMARY}"
