@@ -137,6 +137,8 @@ CHANGES = [
     (forget_a_record, SUMMARY, "has 3 rows of 2 records"),
     (lambda r: (r / COLLECTED).unlink(), SUMMARY, f"has no {COLLECTED} beside it"),
     (lambda r: (r / "tables/demo/made.txt").write_text("x"), "demo/made.txt", "changed after it was made"),
+    (lambda r: (r / DIGESTS_OF_DEMO).unlink(), DIGESTS, "is missing: make them again with"),
+    (lambda r: shutil.rmtree(r / "tables/demo"), DIGESTS, "is missing: make them again with"),
     (lambda r: (r / "figures/demo/made.txt").unlink(), "figures/demo/made.txt", "is missing"),
     (lambda r: (data_folder(r, "digits") / "images.npy").write_bytes(b""), "images.npy", "is not the file"),
 ]

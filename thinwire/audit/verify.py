@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.folders import suggested_command
+from thinwire.config.trials import PREFIX
 from thinwire.data.dataset import MANIFEST
 from thinwire.records.record import RUN
 from thinwire.report import report_files
@@ -186,8 +187,8 @@ def problems_of_preparations(results: Path) -> Iterator[str]:
 
 def problems_of_reports(results: Path) -> Iterator[str]:
     """What is wrong with the tables and figures of suites, in a sentence each."""
-    for path in sorted((results / "tables").rglob(DIGESTS)):
-        suite = str(path.parent.relative_to(results / "tables"))
+    for suite in sorted({*_folders(results / "tables"), *_folders(results / "figures")}):
+        path = results / "tables" / suite / DIGESTS
         again = f"make them again with {suggested_command('report', suite, results=results)}"
         try:
             content = digests.read_json(path)
@@ -200,6 +201,13 @@ def problems_of_reports(results: Path) -> Iterator[str]:
             yield f"{error}: {again}"
         except NOT_OURS:
             yield f"{path} holds what `thinwire report` does not write: {again}"
+
+
+def _folders(place: Path) -> set[str]:
+    """The suites that have tables or figures in this place. Figures of tunings have no digests."""
+    files = (path for path in place.rglob("[!.]*") if path.is_file() and path.parent != place)
+    suites = {path.parent.relative_to(place).as_posix() for path in files}
+    return {suite for suite in suites if not suite.startswith(PREFIX)}
 
 
 def problems_of_conclusions(results: Path) -> Iterator[str]:
