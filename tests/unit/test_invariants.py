@@ -273,7 +273,7 @@ def of_another_suite(folder):
 
 
 OTHER_PLACES = [
-    (lambda folder: folder.rename(folder.with_name("seed1")), f"holds a record of demo/{SERVER.path}"),
+    (lambda folder: folder.rename(folder.with_name("seed1")), f"a record of demo/{SERVER.path}: delete"),
     (of_another_suite, "other options than the suite has now (suite_seed)"),
 ]
 

@@ -211,7 +211,7 @@ class RecordCheck:
 
     def check(self, folder: Path) -> Checked:
         path = folder / record.RUN
-        again = f"delete {folder} and start the pipeline again"
+        again = self._delete(folder)
         try:
             run = record.read_sound(path)
             cell = self._cell_now(folder, run)
@@ -224,6 +224,10 @@ class RecordCheck:
             return self._check(folder, run, cell)
         except NOT_WRITTEN as error:
             return Checked([f"{path} is not sound: {not_written(error)}: {again}"], None)
+
+    def _delete(self, folder: Path) -> str:
+        """What to do about a record that cannot be used where it is, as the end of a message."""
+        return f"delete {folder} and start the pipeline again"
 
     def _cell_now(self, folder: Path, run: Record) -> Cell | None:
         """The cell that the suite of a record has now, if the record is of exactly this cell."""
@@ -245,7 +249,7 @@ class RecordCheck:
             return advice(cell, self._results)
 
         if record_folder(self._results, cell) != folder:
-            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {again()}")
+            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {self._delete(folder)}")
         try:
             curve, traffic = read_tables(folder)
             found = [*broken(run, cell, curve, traffic), *self._pairs.broken(folder, run, cell)]
