@@ -8,8 +8,10 @@ import pytest
 
 from tests import sound
 from thinwire.audit import archive
+from thinwire.audit import verify as verification
 from thinwire.audit.verify import verify
 from thinwire.base import digests
+from thinwire.base.errors import UserError
 from thinwire.cli import results as command
 from thinwire.config.cell import sources
 from thinwire.data.dataset import MANIFEST
@@ -157,6 +159,22 @@ def test_a_table_of_other_records_is_found(results):
     collect.collect(["demo"], results)
     (sentence,) = verify(results).problems
     assert sentence.startswith("the tables and figures of demo were made from other records")
+
+
+def no_suite(name):
+    raise UserError(f"there is no suite {name}")
+
+
+def test_what_is_left_of_a_suite_that_was_removed_is_to_be_deleted(results, monkeypatch):
+    for module in (record_check, verification):
+        monkeypatch.setattr(module, "suite_names", list)
+    monkeypatch.setattr(record_check, "cells", no_suite)
+    problems = verify(results).problems
+    for cell in GRID:
+        words = "is of a cell that no suite in config/ has now: delete it, or restore its suite"
+        assert f"{record_folder(results, cell)} {words}" in problems
+    words = "has tables or figures of demo, which is no suite: delete them, or restore it"
+    assert problems[len(GRID) :] == [f"{results} {words}"]
 
 
 def test_a_claim_or_page_that_does_not_follow_is_found(results, monkeypatch):

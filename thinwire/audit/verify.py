@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.folders import suggested_command
+from thinwire.config.suite import suite_names
 from thinwire.config.trials import PREFIX
 from thinwire.data.dataset import MANIFEST
 from thinwire.records.record import RUN
@@ -187,8 +188,12 @@ def problems_of_preparations(results: Path) -> Iterator[str]:
 
 def problems_of_reports(results: Path) -> Iterator[str]:
     """What is wrong with the tables and figures of suites, in a sentence each."""
+    known = suite_names()
     for suite in sorted({*_folders(results / "tables"), *_folders(results / "figures")}):
         path = results / "tables" / suite / DIGESTS
+        if suite not in known:
+            yield f"{results} has tables or figures of {suite}, which is no suite: delete them, or restore it"
+            continue
         again = f"make them again with {suggested_command('report', suite, results=results)}"
         try:
             content = digests.read_json(path)

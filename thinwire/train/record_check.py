@@ -14,6 +14,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
 from thinwire.config.cell import Cell, cell_of, sources, sources_of_many
 from thinwire.config.expand import cells
+from thinwire.config.suite import suite_names
 from thinwire.data.dataset import MANIFEST
 from thinwire.records import record
 from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, require_invariants
@@ -258,7 +259,12 @@ class RecordCheck:
             for each in found:
                 by_hand = advice_by_hand(cell, self._results)
                 problems.append(f"{folder / each.file} does not hold what its run gave: {each}: {by_hand}")
-            reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
+            reasons: tuple[str | None, ...] = ()
+            if self._has_cell(cell):
+                reasons = self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results)
+            else:
+                restore = "restore its suite" if self._archived else "delete it, or restore its suite"
+                problems.append(f"{folder} is of a cell that no suite in config/ has now: {restore}")
             problems += [
                 f"{folder / record.RUN} was made with {reason}: {again()}" for reason in reasons if reason
             ]
@@ -268,13 +274,18 @@ class RecordCheck:
         used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
         return Checked(problems, sound, tuple(f"{kind} {used.get(kind, '')}".strip() for kind in edited))
 
+    def _has_cell(self, cell: Cell) -> bool:
+        """Has its suite the cell now, wherever it was run? A `UserError` if the suite is not valid."""
+        try:
+            return cell.deviates or cell.path in self._cells_of(cell.suite)
+        except UserError:
+            if cell.suite in suite_names():
+                raise
+            return False
+
     def _other_than_now(self, run: Record, cell: Cell) -> str | None:
         """How the options and the code of a record differ from those of now, as the end of a sentence."""
-        now: Cell | None = cell
-        if not cell.deviates:
-            now = self._cells_of(cell.suite).get(cell.path)
-        if now is None:
-            return "a cell that its suite does not have now"
+        now = cell if cell.deviates else self._cells_of(cell.suite)[cell.path]
         return difference_of_options(run, now) if self._archived else difference(run, now, self._sources_of)
 
 
