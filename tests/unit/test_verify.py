@@ -187,6 +187,7 @@ def test_a_claim_or_page_that_does_not_follow_is_found(results, monkeypatch):
             text = (results / name).read_text()
             (results / name).write_text(text.replace("e", "a", 1))
         problems = verify(results).problems
+        assert all(sentence.count("again") == 1 for sentence in problems)
         for name in names:
             words = f"{results / name} is not what follows from the collected files: make it"
             assert any(sentence.startswith(words) for sentence in problems)
@@ -221,9 +222,12 @@ def test_archived_records_are_checked_and_messages_name_the_folder(results, caps
     archive.pack(results, "demo", results)
     shutil.rmtree(runs_folder(results))
     edit_summary(results)
+    (results / DIGESTS_OF_DEMO).unlink()
     before = sorted(results.rglob("*"))
     assert command.verify_main(SimpleNamespace(folder=results)) == 1
     assert sorted(results.rglob("*")) == before
     printed = capsys.readouterr()
-    assert printed.out == "3 records, 3 sound; 1 problem in all\n"
+    assert printed.out == "3 records, 3 sound; 2 problems in all\n"
     assert printed.err.startswith(f"{results / SUMMARY} is not the file that was written")
+    for sentence in printed.err.splitlines():
+        assert sentence.endswith(f" again with `thinwire rebuild {results}`")

@@ -33,16 +33,22 @@ from thinwire.report.rows.collected_rows import Rows
 from thinwire.train.preparation_record import PREPARED, read_sound
 from thinwire.train.record_check import RecordCheck, SoundRecord, all_folders
 
-_AGAIN = "start the pipeline again"
 # What reading gives if somebody has written another content with right digests.
 NOT_OURS = (AttributeError, KeyError, TypeError, ValueError, pa.ArrowException)
+
+
+def _command(results: Path, archived: bool, *words: str) -> str:
+    """The command with these words, or the one that makes archived results again."""
+    return f"`thinwire rebuild {results}`" if archived else suggested_command(*words, results=results)
 
 
 class CollectedFiles:
     """Makes the collected files once more from the records, and compares them."""
 
-    def __init__(self, results: Path) -> None:
+    def __init__(self, results: Path, archived: bool) -> None:
         self._results = results
+        rebuild = f"make it again with {_command(results, True)}"
+        self._again = rebuild if archived else "start the pipeline again"
         # The digests of the records by `collected.json`; and those that are there, with their own digests.
         self._listed: dict[str, str] = {}
         self._found: dict[str, str | None] = {}
@@ -88,12 +94,10 @@ class CollectedFiles:
         try:
             work()
         except UserError as error:
-            return [f"{error}: {_AGAIN}"]
+            return [f"{error}: {self._again}"]
         except NOT_OURS:
-            path = self._results / COLLECTED
-            return [
-                f"{path}, or a file that it names, holds what `thinwire collect` does not write: {_AGAIN}"
-            ]
+            what = "or a file that it names, holds what `thinwire collect` does not write"
+            return [f"{self._results / COLLECTED}, {what}: {self._again}"]
         return []
 
     def _problems_of_listed(self) -> Iterator[str]:
@@ -101,9 +105,9 @@ class CollectedFiles:
         for name, digest in self._listed.items():
             path = self._results / name
             if name not in self._found:
-                yield f"{summary} has a row of {path}, which is no sound record: {_AGAIN}"
+                yield f"{summary} has a row of {path}, which is no sound record: {self._again}"
             elif self._found[name] != digest:
-                yield f"{summary} has a row of another record than {path} is now: {_AGAIN}"
+                yield f"{summary} has a row of another record than {path} is now: {self._again}"
 
     def _problems_of_rows(self) -> Iterator[str]:
         summary = self._results / SUMMARY
@@ -111,12 +115,12 @@ class CollectedFiles:
         there = summary.read_text(encoding="utf-8").splitlines()
         for name, expected, found in zip(["the columns", *self._listed], made, there):
             if expected != found:
-                yield f"{summary} has another row than follows from {name}: {_AGAIN}"
+                yield f"{summary} has another row than follows from {name}: {self._again}"
         if len(made) != len(there):
-            yield f"{summary} has {len(there) - 1} rows of {len(self._listed)} records: {_AGAIN}"
+            yield f"{summary} has {len(there) - 1} rows of {len(self._listed)} records: {self._again}"
         for name, follows in ((CURVES, self._rows.curves()), (TRAFFIC, self._rows.traffic())):
             if not pa.Table.from_pandas(follows).equals(pq.read_table(self._results / name)):
-                yield f"{self._results / name} has other rows than follow from the records: {_AGAIN}"
+                yield f"{self._results / name} has other rows than follow from the records: {self._again}"
 
 
 class Verified(NamedTuple):
@@ -144,7 +148,7 @@ def verify(
     folders = all_folders(results)
     if not folders:
         raise UserError(f"there is no record under {results}: run the pipeline first, or name its results")
-    check, files = RecordCheck(results, archived), CollectedFiles(results)
+    check, files = RecordCheck(results, archived), CollectedFiles(results, archived)
     sound, problems, edited = 0, list[str](), Counter[str]()
     for folder in through(files.in_order(folders)):
         checked = check.check(folder)
@@ -157,9 +161,9 @@ def verify(
     problems += problems_of_preparations(results)
     collected = files.problems()
     problems += collected
-    problems += problems_of_reports(results)
+    problems += problems_of_reports(results, archived)
     if not collected:
-        problems += problems_of_conclusions(results)
+        problems += problems_of_conclusions(results, archived)
     return Verified(len(folders), sound, problems, edited)
 
 
@@ -186,7 +190,7 @@ def problems_of_preparations(results: Path) -> Iterator[str]:
             yield str(error)
 
 
-def problems_of_reports(results: Path) -> Iterator[str]:
+def problems_of_reports(results: Path, archived: bool = False) -> Iterator[str]:
     """What is wrong with the tables and figures of suites, in a sentence each."""
     known = suite_names()
     for suite in sorted({*_folders(results / "tables"), *_folders(results / "figures")}):
@@ -194,7 +198,7 @@ def problems_of_reports(results: Path) -> Iterator[str]:
         if suite not in known:
             yield f"{results} has tables or figures of {suite}, which is no suite: delete them, or restore it"
             continue
-        again = f"make them again with {suggested_command('report', suite, results=results)}"
+        again = f"make them again with {_command(results, archived, 'report', suite)}"
         try:
             content = digests.read_json(path)
             for name, digest in content["files"].items():
@@ -215,7 +219,7 @@ def _folders(place: Path) -> set[str]:
     return {suite for suite in suites if not suite.startswith(PREFIX)}
 
 
-def problems_of_conclusions(results: Path) -> Iterator[str]:
+def problems_of_conclusions(results: Path, archived: bool = False) -> Iterator[str]:
     """What is wrong with claims, page and paper, in a sentence each. The collected files must be sound."""
     if not any((results / name).exists() for name in (CLAIMS, CLAIMS_TEXT, PAGE, PAPER)):
         return
@@ -243,9 +247,9 @@ def problems_of_conclusions(results: Path) -> Iterator[str]:
         path = results / name
         if not path.exists():
             continue
-        again = f"make it again with {suggested_command(command, results=results)}"
+        again = f"make it again with {_command(results, archived, command)}"
         try:
             if path.read_bytes() != make():
                 yield f"{path} is not what follows from the collected files: {again}"
         except UserError as error:
-            yield f"{path} cannot be checked, because {error}: {again}"
+            yield f"{path} cannot be checked: {error}"  # which says what to do

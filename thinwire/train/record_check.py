@@ -23,6 +23,7 @@ from thinwire.train.preparation_record import PREPARED, differences, identity_of
 from thinwire.train.result_files import (
     advice,
     advice_by_hand,
+    archives_folder,
     data_folder,
     folders_of_records,
     prepared_folder,
@@ -212,7 +213,7 @@ class RecordCheck:
 
     def check(self, folder: Path) -> Checked:
         path = folder / record.RUN
-        again = self._delete(folder)
+        again = self._to_do(folder)
         try:
             run = record.read_sound(path)
             cell = self._cell_now(folder, run)
@@ -226,9 +227,12 @@ class RecordCheck:
         except NOT_WRITTEN as error:
             return Checked([f"{path} is not sound: {not_written(error)}: {again}"], None)
 
-    def _delete(self, folder: Path) -> str:
-        """What to do about a record that cannot be used where it is, as the end of a message."""
-        return f"delete {folder} and start the pipeline again"
+    def _to_do(self, folder: Path, advice: str | None = None) -> str:
+        """What to do about a record, as the end of a message; if it is archived, to restore it."""
+        if self._archived:
+            archives = archives_folder(self._results)
+            return f"restore {archives if archives.exists() else folder} from the repository"
+        return advice or f"delete {folder} and start the pipeline again"
 
     def _cell_now(self, folder: Path, run: Record) -> Cell | None:
         """The cell that the suite of a record has now, if the record is of exactly this cell."""
@@ -250,14 +254,14 @@ class RecordCheck:
             return advice(cell, self._results)
 
         if record_folder(self._results, cell) != folder:
-            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {self._delete(folder)}")
+            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {self._to_do(folder)}")
         try:
             curve, traffic = read_tables(folder)
             found = [*broken(run, cell, curve, traffic), *self._pairs.broken(folder, run, cell)]
             if not found:
                 sound = SoundRecord(cell, run, curve, traffic)
             for each in found:
-                by_hand = advice_by_hand(cell, self._results)
+                by_hand = self._to_do(folder, advice_by_hand(cell, self._results))
                 problems.append(f"{folder / each.file} does not hold what its run gave: {each}: {by_hand}")
             reasons: tuple[str | None, ...] = ()
             if self._has_cell(cell):
@@ -270,7 +274,7 @@ class RecordCheck:
             ]
             edited = edited_sources(run, cell, self._sources_of) if self._archived else []
         except UserError as error:
-            return Checked([*problems, f"{error}: {again()}"], sound)
+            return Checked([*problems, f"{error}: {self._to_do(folder, again())}"], sound)
         used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
         return Checked(problems, sound, tuple(f"{kind} {used.get(kind, '')}".strip() for kind in edited))
 
