@@ -15,6 +15,7 @@ from thinwire.base.files import write_text
 from thinwire.config import expand
 from thinwire.config.yaml_file import Module
 from thinwire.report.rows import collect
+from thinwire.simulation.simulated_file import path_of_times, paths_of_times
 from thinwire.train.result_files import record_folder, runs_folder
 
 GRID = sound.cells("demo")[:2]
@@ -147,6 +148,16 @@ def test_without_the_suite_that_the_paper_is_about_all_else_is_rebuilt(tmp_path,
     assert said == f"paper.pdf is left out, because {records} has no archive of demo, which it needs"
     for name in ("tables/rivals/summary.csv", "figures/rivals/traffic.pdf", "claims.md", "index.html"):
         assert (tmp_path / "reference" / name).exists()
+
+
+def test_times_of_the_named_suites_only_are_archived(results, tmp_path, monkeypatch):
+    for module in (expand, collect):
+        monkeypatch.setattr(module, "cells", lambda suite: GRID)
+    for suite in ("times/mp2", "deleted"):
+        write_text(path_of_times(results, suite), suite)
+    archive.archive(["demo", "times/mp2"], results, tmp_path / "reference")
+    assert paths_of_times(tmp_path / "reference") == [path_of_times(tmp_path / "reference", "times/mp2")]
+    assert archive.archived(tmp_path / "reference") == ["demo"]
 
 
 def test_a_suite_without_all_of_its_records_and_a_folder_without_archives_are_refused(results, tmp_path):

@@ -159,10 +159,13 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
         UserError: a record is missing, damaged or out of date, also one of a suite that was there before.
     """
     for suite in suites:
-        pack(results, suite, reference)
-        _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
-    for path in (results / _RATIO, *simulated_file.paths_of_times(results)):
-        _copy(path, reference / path.relative_to(results))
+        times = simulated_file.path_of_times(results, suite)
+        # A suite that was only simulated without data has no records.
+        if (runs_folder(results) / suite).exists() or not times.exists():
+            pack(results, suite, reference)
+        for path_of in (simulated_file.path_of, simulated_file.path_of_times):
+            _copy(path_of(results, suite), path_of(reference, suite))
+    _copy(results / _RATIO, reference / _RATIO)
     with unpacked(reference) as view:
         _collect(reference, view)
         hand_over(view, reference)
