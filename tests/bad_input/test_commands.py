@@ -66,6 +66,7 @@ def test_every_command_that_is_understood_is_a_function():
             ("there are 3 ranks, but the cell has 4 workers on 1 nodes", "srun --nodes=1 --ntasks=4"),
         ),
         ("train demo no/such/block", ("demo", "no block 'no/such/block'", "digits/cnn/w")),
+        ("claims --results {nowhere}", ("there is no ", "/nowhere: run the pipeline first")),
         ("check nothing.py", ("nothing.py", "no such file")),
         ("check README.md", ("README.md", "a method is a Python file")),
         ("data nothing", ("no dataset 'nothing'", "digits")),

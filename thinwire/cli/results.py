@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from thinwire.base.errors import UserError
 from thinwire.base.folders import suggested_command
 from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
@@ -60,6 +61,8 @@ def claims_main(arguments: Namespace) -> int:
     """Write and print the verdicts on the claims of all suites, from the collected files."""
     from thinwire.report import claims_table
 
+    if not arguments.results.is_dir():
+        raise UserError(f"there is no {arguments.results}: run the pipeline first, or name its results")
     made, sentences = claims_table.table(arguments.results)
     claims_table.write(made, arguments.results)
     print(claims_table.short(made).to_markdown(index=False, disable_numparse=True))
