@@ -5,6 +5,7 @@ import pytest
 
 from tests import project
 from tests.bad_input.suites import message
+from thinwire.cli.arguments import parser
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.report.tables.about import subset_note
@@ -87,6 +88,12 @@ def test_the_option_of_a_command_is_the_subset():
     assert Subset.of({"suites": "demo", "repetitions": 1, "workers": 4}) == Subset.of_words(
         ["repetitions=1", "workers=4"]
     )
+
+
+def test_collect_says_that_its_subset_is_no_selection_of_rows(capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["collect", "--help"])
+    assert "the cells that must have a record" in " ".join(capsys.readouterr().out.split())
 
 
 OWN = project.demo()

@@ -47,14 +47,15 @@ _AGAIN = _argument("--again", action="store_true", help="train the cell again ev
 _FINGERPRINT = _argument(
     "--fingerprint", metavar="DIGEST", help="refuse to start if the suite has changed since planning"
 )
-_ONLY = _argument(
-    "--only",
-    nargs="+",
-    default=[],
-    metavar="KEY=NAMES",
-    help="a subset of the cells: datasets=, models=, methods= or workers= with names and commas between "
-    "them, or repetitions=NUMBER",
-)
+
+
+def _only(cells: str) -> _Parser:
+    keys = "datasets=, models=, methods= or workers= with names and commas between them"
+    about = f"{cells}: {keys}, or repetitions=NUMBER"
+    return _argument("--only", nargs="+", default=[], metavar="KEY=NAMES", help=about)
+
+
+_ONLY = _only("a subset of the cells")
 _TRANSPORTS = ("inprocess", "processes")
 
 
@@ -229,7 +230,8 @@ def _add_results(add: Add) -> None:
     results = _folder("folder", DEFAULT_RESULTS, "the folder of results", "FOLDER")
 
     about = "collect records of runs in summary.csv and curves.parquet"
-    add("collect", _RESULTS, _SUITES, _ONLY, help=about)
+    needed = _only("the cells that must have a record, while those of others are collected, too")
+    add("collect", _RESULTS, _SUITES, needed, help=about)
     about = "make the tables and figures of a suite from the collected files"
     add("report", _RESULTS, _SUITE, help=about)
     add("paper", _RESULTS, help="make the paper from the collected files, tables and figures")
