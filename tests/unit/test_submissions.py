@@ -255,8 +255,8 @@ def test_a_submission_in_the_project_is_a_folder_of_plug_ins_if_it_is_named(monk
     monkeypatch.delenv(folders.VARIABLE, raising=False)
     with folders.named(ROOT / "submissions"):
         assert folders.own() == ROOT / "submissions"
-    with folders.named(ROOT / "tests"):
-        assert folders.own() is None
+    with folders.named(ROOT / "tests"), pytest.raises(UserError, match="inside of thinwire's own folder"):
+        folders.own()
     assert folders.own() is None
 
 
