@@ -61,6 +61,7 @@ algorithms: {all_reduce: rings} => 'ring', 'tree' or 'hierarchical', not 'rings'
 link: {rate_mbit_per_second: 0, latency_seconds: 0} => input should be greater than 0, not 0
 link: {rate_mbits_per_second: 1, latency_seconds: 0}
     => link.rate_mbits_per_second: there is no such key; the nearest is link.rate_mbit_per_second
+link: {rate: 1} => link.rate: there is no such key; the nearest is link.rate_mbit_per_second
 link: {latency_seconds: 0} => give either rate_gbit_per_second or rate_mbit_per_second
 link: {rate_mbit_per_second: 1} => link.latency_seconds: it is missing
 link: {rate_mbit_per_second: 1, latency_seconds: -1} => greater than or equal to 0, not -1

@@ -142,12 +142,15 @@ def read(path: Path) -> ClusterDescription:
 
 
 def _problems(error: ValidationError) -> list[str]:
-    """The problems, one sentence each; for an unknown key with the nearest one."""
+    """The problems, one sentence each; for an unknown key with the nearest one of its section."""
     keys = dict(_keys(ClusterDescription))
     found = []
     for problem, sentence in zip(error.errors(), problems(error)):
         if problem["type"] == "extra_forbidden":
-            sentence += f"; the nearest is {keys[nearest(str(problem['loc'][-1]), keys)]}"
+            *section, key = map(str, problem["loc"])
+            inside = "".join(f"{part}." for part in section)
+            known = keys if key in keys else {k: p for k, p in keys.items() if p.startswith(inside)}
+            sentence += f"; the nearest is {known[nearest(key, known)]}"
         found.append(sentence)
     return found
 
