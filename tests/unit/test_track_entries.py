@@ -66,6 +66,15 @@ def test_an_entry_that_changes_the_track_or_does_not_fit_is_one_error(home, entr
         suite.load("tracks/tiny")
 
 
+def test_a_wrong_option_is_one_error_with_the_file_of_the_entry(home):
+    # Under a name of its own, because the process keeps what it has loaded.
+    (home / "methods/mine.py").rename(home / "methods/wrong.py")
+    (home / "methods/wrong.py").write_bytes((folders.ROOT / "methods/local_sgd.py").read_bytes())
+    (home / "config/entries/wrong.yaml").write_text("options: {perio: 4}")
+    with pytest.raises(UserError, match=r"entries/wrong\.yaml: options\.perio: there is no such key"):
+        expand.require_valid("tracks/tiny")
+
+
 def test_a_method_with_the_name_of_a_row_is_one_error(home):
     tiny = home / "config/tracks/tiny.yaml"
     tiny.write_text(yaml.safe_dump(TRACK | {"methods": {"ssgd": None, "mine": {"use": "top_k"}}}))

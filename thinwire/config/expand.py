@@ -17,7 +17,7 @@ from thinwire.config.entries import added_later, entries_of, modules_of
 from thinwire.config.entry_schema import Entry
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.hardware import load_cluster
-from thinwire.config.suite import load, path_of
+from thinwire.config.suite import entry_file, load, path_of
 from thinwire.config.suite_problems import problems_of
 from thinwire.config.suite_schema import Suite
 from thinwire.config.yaml_file import Module
@@ -151,9 +151,13 @@ def require_valid(name: str) -> None:
             except plugins.PluginError:
                 continue
             except Problems as error:
-                where = f"{kind}s.{module.label}.options"
+                entry = entry_file(suite, module.label) if kind == "method" else None
+                where = "options" if entry else f"{kind}s.{module.label}.options"
                 # A rule that joins several options has no key of its own.
-                found += [f"{where}{'.' if _OF_A_KEY.match(line) else ': '}{line}" for line in error.found]
+                lines = [f"{where}{'.' if _OF_A_KEY.match(line) else ': '}{line}" for line in error.found]
+                if entry:
+                    raise Problems(show(entry), lines) from None
+                found += lines
     _require_none(name, found)
 
 

@@ -112,6 +112,13 @@ class OwnEntry(Strict):
     recipe: Tunable | None = Field(default=None, description="what tuning may choose, as in a suite")
 
 
+def entry_file(suite: Suite, label: str) -> Path | None:
+    """The file with what a method of one's own chooses itself in a track; None if there is none."""
+    home = None if suite.track is None else folders.own()
+    path = home and home / ENTRIES / f"{label}.yaml"
+    return path if path and path.exists() else None
+
+
 def _with_own(suite: Suite) -> Suite:
     """The suite of a track, with the methods of one's own."""
     home = folders.own()
