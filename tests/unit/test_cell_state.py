@@ -50,7 +50,7 @@ def test_a_record_is_missing_and_then_there(results):
     publish_current(results, CELL)
     assert cell_state(CELL, results) == CellState("done")
     assert cell_state(CELL, results).holds
-    publish_current(results, DEMO[1], status="failed", reason="out of luck")
+    publish_current(results, DEMO[1], status="failed", reason="out of\nluck")
     assert str(cell_state(DEMO[1], results)) == "failed: out of luck"
 
 

@@ -102,7 +102,7 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
     runs = (
         run("ssgd", 0),
         run("ssgd", 1, status="diverged", accuracy=10.0, reason="not finite after step 3"),
-        run("ssgd", 2, status="failed", accuracy=None, reason="out of luck"),
+        run("ssgd", 2, status="failed", accuracy=None, reason="out of\nluck"),
         run("thin", 0, status="skipped", accuracy=None, bytes_=(None,) * 4, reason="it wants more"),
     )
     table = rows_of(*runs)

@@ -67,6 +67,11 @@ def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
+def in_one_line(text: str) -> str:
+    """Return a text without line breaks, which the message of a plug-in's error may have."""
+    return " ".join(text.split())
+
+
 def message_of(error: BaseException) -> str:
     """Return the class and the message of an error, as `printable`; the code of a plug-in may write it."""
     try:

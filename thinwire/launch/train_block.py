@@ -22,7 +22,7 @@ from signal import Signals
 from typing import TYPE_CHECKING, NamedTuple
 
 from thinwire.base import digests
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, in_one_line
 from thinwire.base.files import locked, stamp, writing
 from thinwire.base.signals import STOPS, interrupts_ending_at_once, stops_held_back
 from thinwire.config.cell import Cell, prepares, sources
@@ -252,7 +252,7 @@ def _outcome(cell: Cell, results: Path, code: int, seconds: float) -> str:
     if code in (0, 1):
         made = record_of(record_folder(results, cell), cell)
         ended = f"{made.status} after {seconds:.0f} s"
-        return ended if made.reason is None else f"{ended}: {made.reason}; log: {log}"
+        return ended if made.reason is None else f"{ended}: {in_one_line(made.reason)}; log: {log}"
     if code - 128 in STOPS:
         command = block_command(cell, results)
         return f"interrupted by {Signals(code - 128).name} after {seconds:.0f} s; {command} goes on from here"

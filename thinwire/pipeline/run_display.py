@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, in_one_line
 from thinwire.base.files import stamp
 from thinwire.config.cell import Cell
 from thinwire.config.trials import Stage, finalists_path, only_finalists
@@ -120,7 +120,7 @@ def duration(seconds: float) -> str:
 
 def _outcome(made: record.Record) -> str:
     if made.status != "done" or made.result is None:
-        return f"{made.status}: {made.reason}"
+        return in_one_line(f"{made.status}: {made.reason}")
     return f"done, {made.shown_score()}"
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from thinwire.base import digests
-from thinwire.base.errors import UserError
+from thinwire.base.errors import UserError, in_one_line
 from thinwire.base.files import publish, writing
 from thinwire.config.cell import Cell, cell_of, sources, sources_of_many
 from thinwire.config.expand import cells
@@ -140,7 +140,7 @@ class CellState(NamedTuple):
         return self.word not in (MISSING, OUT_OF_DATE, DAMAGED)
 
     def __str__(self) -> str:
-        return self.word if self.reason is None else f"{self.word}: {self.reason}"
+        return self.word if self.reason is None else in_one_line(f"{self.word}: {self.reason}")
 
 
 def cell_state(cell: Cell, results: Path, sources_of: Sources = sources) -> CellState:

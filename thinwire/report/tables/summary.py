@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from thinwire.base.errors import in_one_line
 from thinwire.report.rows.quantities import BLOCK
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About, partition_in_words
@@ -70,7 +71,7 @@ def _block(block: pd.DataFrame, about: About) -> Block:
     if block.step_speed_up.notna().any():
         shown["speed-up"] = _marked(map(numbers.ratio, block.step_speed_up), numbers.of_speed_ups(block))
     partition = partition_in_words(block)
-    failures = [f"{label}: {why}." for label, why in zip(block.method, block.reason) if why]
+    failures = [f"{label}: {in_one_line(why)}." for label, why in zip(block.method, block.reason) if why]
     return Block(
         heading=numbers.place(first),
         origin=_origin(first, about) + (f" Partition: {partition}." if partition else ""),
