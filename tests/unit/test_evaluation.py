@@ -1,5 +1,6 @@
 """What a run is worth, its end where weights are not finite, and what a method must not do."""
 
+import pickle
 import time
 
 import pytest
@@ -156,6 +157,8 @@ def test_divergence_names_the_step_whose_loss_or_evaluation_shows_it(batch, step
     with pytest.raises(Diverged) as caught:
         small.trainer(small.task(2, batch=batch), Explodes).train()
     assert caught.value.step == step
+    again = pickle.loads(pickle.dumps(caught.value))  # as it comes from another process
+    assert str(again) == f"the loss or a weight is not finite after step {step}"
 
 
 def test_a_method_that_raises_on_a_nan_has_diverged_not_failed():

@@ -97,8 +97,11 @@ class Diverged(Exception):
     """A loss or a weight is not finite. That is a result, not an error."""
 
     def __init__(self, step: int) -> None:
-        super().__init__(f"the loss or a weight is not finite after step {step}")
+        super().__init__(step)  # with its own arguments, from which pickle makes it again
         self.step = step
+
+    def __str__(self) -> str:
+        return f"the loss or a weight is not finite after step {self.step}"
 
 
 def require_finite_losses(steps: Sequence[int], losses: Sequence[Sequence[float]]) -> None:
