@@ -303,10 +303,7 @@ def test_a_track_has_its_leader_board_with_tier_date_and_commit(plain, tmp_path,
     ssgd, thin = rows[1:]
     told = ["1 of 1", "", "reported", "2026-11-26", "12345678"]
     assert ssgd == ["1", '<a href="#method-ssgd">ssgd</a>', "2.00", "10", "200.0", *told]
-    assert thin[1:4] == [
-        "thin",
-        track_scores.NO_SCORE,
-        "",
-    ]  # the page has no section of a method that was submitted
+    # The page has no section of a method that was submitted.
+    assert thin[1:4] == ["thin", track_scores.NO_SCORE, ""]
     assert 'data-value="2.0"' in section
     assert '<a href="#tracks">' in text

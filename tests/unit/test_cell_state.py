@@ -15,7 +15,7 @@ from thinwire.cli.run import settled
 from thinwire.config.cell import engine_files
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import finished
-from thinwire.launch.train_block import key_alone, record_keys
+from thinwire.launch.train_block import key_alone
 from thinwire.pipeline.overview import jobs, overview
 from thinwire.records import record
 from thinwire.records.result import Cost, Traffic
@@ -38,11 +38,6 @@ def results(tmp_path):
 def with_epochs(cell, epochs):
     recipe = cell.recipe.model_copy(update={"epochs": epochs})
     return replace(cell, recipe=recipe, preparer_recipe=recipe)
-
-
-def test_a_block_without_data_names_the_command_that_lays_them_out(tmp_path):
-    with pytest.raises(UserError, match=r"^there is no data set in .*: prepare it with `thinwire data "):
-        record_keys([CELL], tmp_path)
 
 
 def test_a_record_is_missing_and_then_there(results):

@@ -212,5 +212,7 @@ def test_a_timed_run_is_found_only_with_its_whole_block(results):
 
 
 def test_without_the_data_set_there_is_no_key(tmp_path):
-    with pytest.raises(UserError, match="prepare it with `thinwire data digits"):
+    with pytest.raises(
+        UserError, match=r"^there is no data set in .*: prepare it with `thinwire data digits"
+    ):
         record_keys(DEMO, tmp_path)

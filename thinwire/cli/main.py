@@ -3,8 +3,8 @@
 Exit codes:
 
 - 0: success
-- 1: a run failed and has its record, a method breaks the contract, or a record does not verify or repeat;
-  `thinwire train` exits with 0 if runs failed, because the pipeline takes their records as results
+- 1: a run failed and has its record, a method breaks the contract, or a record does not verify or repeat.
+  `thinwire train` exits with 0 then: for the pipeline, a failed run is a result.
 - 2: bad input, or a problem outside a run that must be fixed; one sentence says what
 - 3: a rank could not go on, and has said why
 - 128 + N: interrupted by signal N
